@@ -1,0 +1,1 @@
+"""Tests of sandboxd: unit and fuzz tests in C, integration tests and stubs in Python."""
