@@ -1,8 +1,8 @@
 /*
  * Heap memory: small allocations abort, sizes chosen by a peer may fail.
  *
- * mem_* never return NULL: a program that cannot get a few hundred bytes is restarted by Docker, and SQLite is crash-safe.
- * mem_try_* are for sizes that came from outside. Any thread.
+ * mem_* never return NULL: a program that cannot get a few hundred bytes is restarted by Docker,
+ * and SQLite is crash-safe. mem_try_* are for sizes that came from outside. Any thread.
  */
 #pragma once
 
@@ -39,22 +39,22 @@ void mem_free_cleanup(void *pointer_to_pointer);
 #define AUTOFREE __attribute__((cleanup(mem_free_cleanup)))
 
 /* Moves a pointer out of a variable with cleanup: the variable becomes NULL. */
-#define TAKE(p)                                                                                    \
-    ({                                                                                             \
-        __typeof__(p) *take_at_ = &(p);                                                            \
-        __typeof__(p) take_value_ = *take_at_;                                                     \
-        *take_at_ = NULL;                                                                          \
-        take_value_;                                                                               \
+#define TAKE(p)                                \
+    __extension__({                            \
+        __typeof__(p) *take_at_ = &(p);        \
+        __typeof__(p) take_value_ = *take_at_; \
+        *take_at_ = NULL;                      \
+        take_value_;                           \
     })
 
 /* Defines NAME_cleanup for struct NAME pointers, for AUTO(NAME). */
-#define AUTO_DEFINE(type, free_fn)                                                                 \
-    static inline void type##_cleanup(struct type **p_)                                            \
-    {                                                                                              \
-        if (*p_) {                                                                                 \
-            free_fn(*p_);                                                                          \
-        }                                                                                          \
-    }                                                                                              \
+#define AUTO_DEFINE(type, free_fn)                      \
+    static inline void type##_cleanup(struct type **p_) \
+    {                                                   \
+        if (*p_) {                                      \
+            free_fn(*p_);                               \
+        }                                               \
+    }                                                   \
     _Static_assert(1, "")
 
 /* struct foo *x AUTO(foo) = foo_new(); */
