@@ -14,10 +14,12 @@ help:
 #: sandboxd: commands
 #:
 #:   make                 the release programs, in build/release/bin
-#:   make run             build and run the whole stack from this tree, in the foreground
+#:   make run             build and run the whole stack from this tree, in the foreground; settings
+#:                        come from the environment (API_PORT=9190 ... make run)
 #:   make test            everything that CI runs: unit, lint, integration, console
 #:   make test-unit       unit tests and fuzz corpora under ASan and UBSan: seconds
-#:   make test-integration  only the tests against a real Docker engine
+#:   make test-console    the console's own tests
+#:   make test-integration   against a real Docker engine
 #:   make test-install    install, upgrade, uninstall on empty machines (SUITES="trixie bookworm")
 #:   make test-long       what takes hours
 #:   make bench           every figure beside its target
@@ -30,19 +32,20 @@ help:
 #:   make shell           a shell in the toolchain container
 #:   make clean           removes build/
 #:
-#: Smaller steps, while a room next door does not build
+#: Smaller steps, while a room next door does not build (lib control engine proxy supervisor)
 #:
-#:   make test-unit ROOM=engine                        one room's tests (lib control engine proxy supervisor)
-#:   make test-unit TEST=tests/unit/lib/test_buf.c     one test program
-#:   make test-unit PROFILE=tsan                       the same under TSan (or release)
-#:   make build/asan/bin/sandboxd-engine               one program, one profile (release asan tsan)
-#:   make build/release/obj/lib/buf.o                  one source
-#:   make lint-quick ROOM=proxy                        house rules of one room
-#:   make test-integration TEST=tests/integration/test_walls.py   one file; ARGS='-k name' narrows it
-#:   make JOBS=1 ... V=1 ...                           fewer jobs, full command lines
+#:   make test-unit ROOM=engine                     the tests of one room
+#:   make test-unit TEST=tests/unit/lib/test_buf.c  one test program
+#:   make test-unit PROFILE=tsan                    the same under TSan (or release)
+#:   make lint-quick ROOM=proxy                     the rules over one room
+#:   make fmt ROOM=proxy                            format one room
+#:   make build/asan/bin/sandboxd-engine            one program, one profile (release asan tsan)
+#:   make build/release/obj/lib/buf.o               one source
+#:   make test-integration TEST=tests/integration/test_walls.py ARGS='-k name'
+#:   make JOBS=1 V=1 ...                            fewer jobs, whole command lines
 
 # What must happen beside the machine's Docker engine instead of in a closed container.
-HOST_GOALS := run test test-integration test-install test-long bench
+HOST_GOALS := run test test-integration test-console test-install test-long bench
 
 .PHONY: clean
 clean:
@@ -53,7 +56,7 @@ ifneq ($(SANDBOXD_TOOLCHAIN),1)
 
 FORWARDED := PROFILE ROOM TEST TARGET SECONDS SUITES ARGS V JOBS
 INSIDE_GOALS := $(filter-out help clean,$(GOALS))
-MODE := $(if $(filter $(HOST_GOALS),$(INSIDE_GOALS)),run-host,run)
+MODE := $(if $(filter run,$(INSIDE_GOALS)),run-stack,$(if $(filter $(HOST_GOALS),$(INSIDE_GOALS)),run-host,run))
 
 ifneq ($(INSIDE_GOALS),)
 .PHONY: $(INSIDE_GOALS) inside
@@ -326,25 +329,28 @@ analyze: $(patsubst %.c,build/analyze/obj/%.o,$(filter-out tests/%,$(C_SOURCES))
 
 # ---- the other tests ---------------------------------------------------------------------------------
 
+
 PYTEST := python3 -m pytest -p no:cacheprovider -ra --strict-markers $(ARGS)
-TESTING := $(MAKE) $(if $(V),V=1)
 
 .PHONY: test test-integration test-console test-install test-long bench run shell console
 # One after the other, the quickest first; the last words are pytest's summary.
 test:
-	+$(Q)$(TESTING) test-unit
-	+$(Q)$(TESTING) lint-quick
-	+$(Q)$(TESTING) all
-	+$(Q)$(TESTING) programs PROFILE=asan
-	+$(if $(wildcard console/package.json),$(Q)$(TESTING) console)
-	+$(if $(wildcard tests/console),$(Q)$(TESTING) test-console)
-	+$(Q)$(TESTING) test-integration
+	+$(Q)$(MAKE) test-unit
+	+$(Q)$(MAKE) lint-quick
+	+$(Q)$(MAKE) all
+	+$(Q)$(MAKE) programs PROFILE=asan
+	+$(Q)$(MAKE) test-console
+	+$(Q)$(MAKE) test-integration
 
-test-integration: $(if $(wildcard console/package.json),console) build/release/hardening.ok $(call programs,asan)
+# The programs that a test starts; sanitised ones unless PROFILE says otherwise.
+export SANDBOXD_BIN_DIR = $(CURDIR)/build/$(TEST_PROFILE)/bin
+
+test-integration: $(if $(HAS_CONSOLE),build/console.ok) all $(call programs,$(TEST_PROFILE))
 	$(Q)$(PYTEST) $(or $(TEST),tests/integration)
 
-test-console:
-	$(Q)cd tests/console && npm ci --no-audit --no-fund && npm test
+test-console: $(if $(HAS_CONSOLE),build/console.ok) $(call programs,$(TEST_PROFILE))
+	$(if $(wildcard console/test),$(Q)cd console && npm test)
+	$(if $(wildcard tests/console/package.json),$(Q)cd tests/console && npm ci --no-audit --no-fund && npm test)
 
 SUITES ?= trixie bookworm
 test-install:
@@ -356,15 +362,23 @@ test-long: all
 bench: all
 	$(Q)python3 tests/bench/bench.py $(ARGS)
 
-run: all
+run: all $(if $(HAS_CONSOLE),build/console.ok)
 	$(Q)scripts/run.sh
 
 shell:
 	@exec bash
 
-console:
-	$(if $(wildcard console/package.json),,$(error console/package.json is not there))
+# Built only when something in it changed; npm ci takes longer than everything else here.
+CONSOLE_SOURCES := $(shell find console -type f -not -path '*/node_modules/*' -not -path '*/dist/*' \
+    -not -path '*/.test/*' 2>/dev/null)
+HAS_CONSOLE := $(wildcard console/package.json)
+console: $(if $(HAS_CONSOLE),build/console.ok)
+	$(if $(HAS_CONSOLE),,$(error console/package.json is not there))
+
+build/console.ok: $(CONSOLE_SOURCES)
+	@mkdir -p build
 	$(Q)cd console && npm ci --no-audit --no-fund && npm run build
+	@touch $@
 
 -include $(shell find build -name '*.d' 2>/dev/null)
 endif

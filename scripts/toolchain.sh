@@ -3,9 +3,10 @@
 #
 #   scripts/toolchain.sh image              make sure the image exists and print its tag
 #   scripts/toolchain.sh run CMD...         run a command in it: the tree, nothing of the machine
-#   scripts/toolchain.sh run-host CMD...    the same beside the machine's Docker engine, for tests and
-#                                           `make run`: host network and pids, the engine's socket,
-#                                           the cgroup tree and /var/lib/sandboxed-test
+#   scripts/toolchain.sh run-host CMD...    the same beside the machine's Docker engine, for tests: host
+#                                           network and pids, the engine's socket, the cgroup tree and
+#                                           /var/lib/sandboxed-test
+#   scripts/toolchain.sh run-stack CMD...   as run-host, with the product's settings handed through
 #
 # The tree is mounted at its own path, so that paths in messages are true and a test may hand them to
 # the engine. SANDBOXD_TEST_DIR moves the test directory. Registry settings of the person (npm, pip,
@@ -111,6 +112,19 @@ host_options() {
     options+=(-v "$test_dir:$test_dir" -e "SANDBOXD_TEST_DIR=$test_dir")
 }
 
+# The product's settings as this shell has them. Tests never get them: they would not repeat.
+stack_options() {
+    local name
+    for name in $(compgen -e); do
+        case $name in
+        SANDBOXD_TOOLCHAIN | SANDBOXD_TOKEN | SANDBOXD_TEST_DIR | SANDBOXD_COMMIT) ;;
+        SANDBOXD_* | API_PORT | CONSOLE_PORT | PREVIEW_PORT | HTTP_PORT | PREVIEW_DOMAIN | CONSOLE_HOST)
+            options+=(-e "$name")
+            ;;
+        esac
+    done
+}
+
 run() { # image command...
     local image=$1
     shift
@@ -130,15 +144,16 @@ run)
     closed_options
     run "$image" "${@:2}"
     ;;
-run-host)
-    [ $# -ge 2 ] || die "usage: scripts/toolchain.sh run-host CMD..."
+run-host | run-stack)
+    [ $# -ge 2 ] || die "usage: scripts/toolchain.sh $1 CMD..."
     image=$(ensure_image)
     common_options
     host_options
+    [ "$1" = run-host ] || stack_options
     run "$image" "${@:2}"
     ;;
 *)
-    sed -n '4,9s/^# \{0,1\}//p' "$0" >&2
+    sed -n '4,10s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac
