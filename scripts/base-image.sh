@@ -23,7 +23,8 @@ install_debootstrap() {
 
 make_from_packages() {
     local dir log
-    dir=$(mktemp -d)
+    # Not /tmp: where that is a tmpfs it forbids devices, and the new root needs its /dev/null.
+    dir=$(mktemp -d -p /var/tmp)
     log=$dir/log
     # shellcheck disable=SC2064 # the path of now is meant
     trap "rm -rf --one-file-system '$dir'" EXIT
@@ -41,7 +42,9 @@ make_from_packages() {
 trust_host_ca() { # root
     compgen -G "$HOST_CA_DIR/*.crt" >/dev/null || return 0
     cp "$HOST_CA_DIR"/*.crt "$1/usr/local/share/ca-certificates/"
-    chroot "$1" update-ca-certificates >/dev/null 2>&1 || die "update-ca-certificates failed in the new image"
+    local words
+    words=$(chroot "$1" update-ca-certificates 2>&1) ||
+        die "update-ca-certificates failed in the new image: $words"
 }
 
 suite=${1:-trixie}

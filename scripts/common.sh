@@ -1,6 +1,9 @@
 # Shared by the scripts beside it; sourced, never run. No effect of its own.
 # shellcheck shell=bash
 
+# A failure inside $(...) ends the script too.
+shopt -s inherit_errexit
+
 # Debian's folder for certificates that the machine's owner added.
 HOST_CA_DIR=/usr/local/share/ca-certificates
 
