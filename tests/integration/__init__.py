@@ -1,0 +1,1 @@
+"""Integration tests: the real programs, a real Docker engine, a real Traefik, real agents."""

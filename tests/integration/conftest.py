@@ -1,0 +1,117 @@
+"""Fixtures. `stack` is shared by the whole run; tests that break things start their own."""
+
+import pytest
+
+from tests.integration import harness
+from tests.stubs.model_server import ModelServer
+
+TEST_SECONDS_MAX = 600
+
+
+def pytest_collection_modifyitems(items):
+    """Nothing waits for ever: every test has a deadline."""
+    for item in items:
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TEST_SECONDS_MAX))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A failure shows what our programs said last."""
+    report = (yield).get_result()
+    if report.failed and call.when in ("setup", "call"):
+        for name in ("stack", "own_stack"):
+            stack = getattr(item, "funcargs", {}).get(name)
+            if stack is not None:
+                report.sections.append((f"programs of {name}", stack.tails()))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def leftovers():
+    harness.TEST_DIR.mkdir(parents=True, exist_ok=True)
+    harness.sweep()
+
+
+@pytest.fixture(scope="session")
+def model():
+    """The scripted model server of the whole run."""
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def stack(model):
+    with harness.Stack(model=model) as running:
+        yield running
+
+
+@pytest.fixture
+def api(stack):
+    return stack.api
+
+
+@pytest.fixture
+def preview(stack):
+    return stack.preview
+
+
+class Apps:
+    """Makes apps and sandboxes for one test and deletes them at its end."""
+
+    def __init__(self, stack):
+        self.stack = stack
+        self.made = []
+
+    def app(self, preset="node-http", name="test app"):
+        app = self.stack.api.make_app(preset, name)
+        self.made.append(app["id"])
+        return app
+
+    def sandbox(self, preset="node-http", ports=(3000,)):
+        """A running sandbox of a new app."""
+        return self.stack.api.make_sandbox(self.app(preset)["id"], ports)
+
+    def server(self, script="server.js", source="echo.js", ports=(3000,)):
+        """A sandbox of node-http that runs a server of the tests in place of the template's."""
+        sandbox = self.sandbox("node-http", ports)
+        self.stack.preview.wait_answer(sandbox["id"])
+        text = (harness.ROOT / "tests" / "integration" / "apps" / source).read_text(encoding="utf-8")
+        self.stack.put_file(sandbox["id"], script, text)
+        self.stop(sandbox["id"])
+        self.start(sandbox["id"])
+        self.stack.preview.wait_answer(sandbox["id"], "/hello")
+        return sandbox
+
+    def stop(self, sandbox_id):
+        answer = self.stack.api.post(f"/v1/sandboxes/{sandbox_id}/stop")
+        assert answer.status_code == 200, answer.text
+        assert self.stack.api.sandbox(sandbox_id)["status"] == "stopped"
+
+    def start(self, sandbox_id):
+        answer = self.stack.api.post(f"/v1/sandboxes/{sandbox_id}/start")
+        assert answer.status_code in (200, 202), answer.text
+        self.stack.api.wait_sandbox(sandbox_id, "running")
+
+    def delete_all(self):
+        for app_id in self.made:
+            answer = self.stack.api.delete(f"/v1/apps/{app_id}")
+            assert answer.status_code in (202, 204), answer.text
+
+
+@pytest.fixture
+def apps(stack):
+    made = Apps(stack)
+    yield made
+    made.delete_all()
+
+
+@pytest.fixture
+def apps_of():
+    """The same for a stack of a test's own."""
+    made = []
+
+    def of(stack):
+        made.append(Apps(stack))
+        return made[-1]
+
+    return of

@@ -1,0 +1,65 @@
+"""The real Docker engine, asked by its own client: what a test looks at to know the truth."""
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+COMMAND_SECONDS_MAX = 120
+
+
+def docker(*args, check=True, stdin=None, timeout=COMMAND_SECONDS_MAX):
+    """Output of a docker command; with check, its failure is the test's."""
+    done = subprocess.run(
+        ["docker", *args], input=stdin, capture_output=True, text=True, timeout=timeout, check=False
+    )
+    if check:
+        assert done.returncode == 0, f"docker {' '.join(args)}: {done.stderr.strip()}"
+        return done.stdout
+    return done
+
+
+def containers(data_dir, running_only=False):
+    """Names of an instance's containers."""
+    every = [] if running_only else ["-a"]
+    label = f"label=sandboxd.instance={data_dir}"
+    return docker("ps", *every, "--filter", label, "--format", "{{.Names}}").split()
+
+
+def container_name(sandbox_id):
+    return f"s-{sandbox_id}"
+
+
+def inspect(sandbox_id):
+    """Docker's own words on a sandbox, None when it has no container."""
+    done = docker("inspect", container_name(sandbox_id), check=False)
+    return json.loads(done.stdout)[0] if done.returncode == 0 else None
+
+
+def state(sandbox_id):
+    found = inspect(sandbox_id)
+    return found["State"]["Status"] if found else "missing"
+
+
+def run_inside(sandbox_id, *command, check=True, stdin=None, timeout=COMMAND_SECONDS_MAX):
+    """Runs a command in a sandbox as its own user, the way an agent's tool would be."""
+    done = docker(
+        "exec", "-i", "-w", "/home/sandbox", container_name(sandbox_id), *command, check=False, stdin=stdin, timeout=timeout
+    )
+    if check:
+        assert done.returncode == 0, f"{command}: {done.stdout} {done.stderr}"
+        return done.stdout
+    return done
+
+
+def python_inside(sandbox_id, code, *args, **more):
+    return run_inside(sandbox_id, "python3", "-c", code, *args, **more)
+
+
+def own_image():
+    """The image that this test runs in: it has iproute2, nftables and Python."""
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():
+        found = re.search(r"/containers/([0-9a-f]{64})/(?:hostname|resolv\.conf|hosts)", line)
+        if found:
+            return json.loads(docker("inspect", found.group(1)))[0]["Image"]
+    raise AssertionError("integration tests run inside the toolchain container: scripts/toolchain.sh run-host")
