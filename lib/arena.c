@@ -1,0 +1,149 @@
+/*
+ * Arena: a list of blocks, bumped through. Not shared between threads.
+ */
+#include "lib/arena.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#define ARENA_POISON(p, n) ASAN_POISON_MEMORY_REGION(p, n)
+#define ARENA_UNPOISON(p, n) ASAN_UNPOISON_MEMORY_REGION(p, n)
+#else
+#define ARENA_POISON(p, n) ((void)(p), (void)(n))
+#define ARENA_UNPOISON(p, n) ((void)(p), (void)(n))
+#endif
+
+#define ARENA_BLOCK_BYTES 4096
+#define ARENA_ALIGN 16
+
+struct arena_block {
+    struct arena_block *next; /* owned */
+    size_t size;
+    size_t used;
+    _Alignas(ARENA_ALIGN) char bytes[];
+};
+
+struct arena {
+    struct arena_block *blocks; /* owned, newest first */
+    size_t total;
+    size_t max;
+};
+
+struct arena *arena_new(size_t max_bytes)
+{
+    struct arena *a = mem_alloc(sizeof(*a));
+    a->max = max_bytes;
+    return a;
+}
+
+static void arena_drop(struct arena_block *block)
+{
+    while (block) {
+        struct arena_block *next = block->next;
+        ARENA_UNPOISON(block->bytes, block->size);
+        free(block);
+        block = next;
+    }
+}
+
+void arena_free(struct arena *a)
+{
+    if (a) {
+        arena_drop(a->blocks);
+        free(a);
+    }
+}
+
+void arena_reset(struct arena *a)
+{
+    if (!a->blocks) {
+        return;
+    }
+    arena_drop(a->blocks->next);
+    a->blocks->next = NULL;
+    ARENA_POISON(a->blocks->bytes, a->blocks->size);
+    a->blocks->used = 0;
+    a->total = a->blocks->size;
+}
+
+static struct arena_block *arena_grow(struct arena *a, size_t size)
+{
+    size_t want = size > ARENA_BLOCK_BYTES ? size : ARENA_BLOCK_BYTES;
+    if (want > a->max || a->total > a->max - want) {
+        return NULL;
+    }
+    struct arena_block *block = malloc(sizeof(*block) + want);
+    if (!block) {
+        return NULL;
+    }
+    block->size = want;
+    block->used = 0;
+    block->next = a->blocks;
+    a->blocks = block;
+    a->total += want;
+    ARENA_POISON(block->bytes, want);
+    return block;
+}
+
+void *arena_try(struct arena *a, size_t size)
+{
+    if (size > SIZE_MAX - ARENA_ALIGN) {
+        return NULL;
+    }
+    size_t padded = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+    padded = padded ? padded : ARENA_ALIGN;
+    struct arena_block *block = a->blocks;
+    if (!block || block->size - block->used < padded) {
+        block = arena_grow(a, padded);
+    }
+    if (!block) {
+        return NULL;
+    }
+    char *p = block->bytes + block->used;
+    block->used += padded;
+    ARENA_UNPOISON(p, size);
+    memset(p, 0, size);
+    return p;
+}
+
+void *arena_alloc(struct arena *a, size_t size)
+{
+    void *p = arena_try(a, size);
+    if (!p) {
+        (void)fprintf(stderr, "arena is full: %zu of %zu bytes, %zu more asked for\n", a->total,
+                      a->max, size);
+        abort();
+    }
+    return p;
+}
+
+const char *arena_strdup(struct arena *a, const char *text)
+{
+    return arena_str(a, str_of(text));
+}
+
+const char *arena_str(struct arena *a, struct str s)
+{
+    char *p = arena_alloc(a, s.len + 1);
+    if (s.len > 0) {
+        memcpy(p, s.ptr, s.len);
+    }
+    return p;
+}
+
+const char *arena_printf(struct arena *a, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    va_list again;
+    va_copy(again, args);
+    int len = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    size_t size = len > 0 ? (size_t)len : 0;
+    char *p = arena_alloc(a, size + 1);
+    (void)vsnprintf(p, size + 1, fmt, again);
+    va_end(again);
+    return p;
+}
