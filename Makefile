@@ -59,12 +59,15 @@ INSIDE_GOALS := $(filter-out help clean,$(GOALS))
 MODE := $(if $(filter run,$(INSIDE_GOALS)),run-stack,$(if $(filter $(HOST_GOALS),$(INSIDE_GOALS)),run-host,run))
 
 ifneq ($(INSIDE_GOALS),)
+# The first word of MAKEFLAGS holds the options of one letter, without a dash.
+SHORT_FLAGS = $(filter-out --%,$(firstword -$(MAKEFLAGS)))
 .PHONY: $(INSIDE_GOALS) inside
 $(INSIDE_GOALS): inside
 
 inside: $(filter clean,$(GOALS))
 	@$(if $(filter test-install,$(INSIDE_GOALS)),scripts/engine.sh && scripts/base-image.sh bookworm &&) \
-	scripts/toolchain.sh $(MODE) make $(INSIDE_GOALS) $(filter -k -j%,$(MAKEFLAGS)) \
+	scripts/toolchain.sh $(MODE) make $(INSIDE_GOALS) $(if $(findstring k,$(SHORT_FLAGS)),-k) \
+		$(filter -j%,$(MAKEFLAGS)) \
 		$(foreach v,$(FORWARDED),$(if $($(v)),$(v)='$($(v))'))
 endif
 

@@ -53,7 +53,7 @@ ensure_image() {
     image=$(tag)
     "$here/engine.sh"
     if ! docker image inspect "$image" >/dev/null 2>&1; then
-        exec 9>"${TMPDIR:-/tmp}/sandboxd-toolchain.lock"
+        exec 9>"${TMPDIR:-/tmp}/sandboxd-toolchain-$(id -u).lock"
         flock 9
         "$here/base-image.sh" trixie
         docker image inspect "$image" >/dev/null 2>&1 || build "$image"
