@@ -346,7 +346,7 @@ test:
 	+$(Q)$(MAKE) test-integration
 
 # The programs that a test starts; sanitised ones unless PROFILE says otherwise.
-export SANDBOXD_BIN_DIR = $(CURDIR)/build/$(TEST_PROFILE)/bin
+export SANDBOXD_TEST_PROFILE = $(TEST_PROFILE)
 
 test-integration: $(if $(HAS_CONSOLE),build/console.ok) all $(call programs,$(TEST_PROFILE))
 	$(Q)$(PYTEST) $(or $(TEST),tests/integration)
