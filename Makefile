@@ -6,6 +6,7 @@
 .DEFAULT_GOAL := all
 GOALS := $(or $(MAKECMDGOALS),all)
 JOBS ?= $(shell nproc)
+SUITES ?= trixie bookworm
 
 .PHONY: help
 help:
@@ -65,7 +66,8 @@ SHORT_FLAGS = $(filter-out --%,$(firstword -$(MAKEFLAGS)))
 $(INSIDE_GOALS): inside
 
 inside: $(filter clean,$(GOALS))
-	@$(if $(filter test-install,$(INSIDE_GOALS)),scripts/engine.sh && scripts/base-image.sh bookworm &&) \
+	@$(if $(filter test-install,$(INSIDE_GOALS)),scripts/engine.sh && \
+	    for suite in $(SUITES); do scripts/base-image.sh $$suite || exit 1; done &&) \
 	scripts/toolchain.sh $(MODE) make $(INSIDE_GOALS) $(if $(findstring k,$(SHORT_FLAGS)),-k) \
 		$(filter -j%,$(MAKEFLAGS)) \
 		$(foreach v,$(FORWARDED),$(if $($(v)),$(v)='$($(v))'))
@@ -305,7 +307,9 @@ lint-rules:
 	$(Q)scripts/lint-rules.py $(C_SOURCES) $(C_HEADERS)
 
 lint-format:
-	$(if $(C_SOURCES)$(C_HEADERS),$(Q)clang-format --dry-run -Werror $(C_SOURCES) $(C_HEADERS))
+	$(Q)failed=0; for f in $(C_SOURCES) $(C_HEADERS); do \
+	    clang-format $$f | cmp -s - $$f || { echo "$$f: not formatted; run make fmt"; failed=1; }; \
+	done; exit $$failed
 
 # Each header alone: it includes what its declarations need.
 lint-headers: $(patsubst %,build/headers/%.ok,$(C_HEADERS))
@@ -339,7 +343,7 @@ PYTEST := python3 -m pytest -p no:cacheprovider -ra --strict-markers $(ARGS)
 # One after the other, the quickest first; the last words are pytest's summary.
 test:
 	+$(Q)$(MAKE) test-unit
-	+$(Q)$(MAKE) lint-quick
+	+$(Q)$(MAKE) -k lint-quick
 	+$(Q)$(MAKE) all
 	+$(Q)$(MAKE) programs PROFILE=asan
 	+$(Q)$(MAKE) test-console
@@ -355,7 +359,6 @@ test-console: $(if $(HAS_CONSOLE),build/console.ok) $(call programs,$(TEST_PROFI
 	$(if $(wildcard console/test),$(Q)cd console && npm test)
 	$(if $(wildcard tests/console/package.json),$(Q)cd tests/console && npm ci --no-audit --no-fund && npm test)
 
-SUITES ?= trixie bookworm
 test-install:
 	$(Q)SANDBOXD_TEST_SUITES='$(SUITES)' $(PYTEST) $(or $(TEST),tests/install)
 
