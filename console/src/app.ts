@@ -1,0 +1,317 @@
+/*
+ * The page of one app: its conversation with the agent on one side, its preview and sandbox on the other.
+ * A reload, another tab and another machine show the same: everything is read from the server.
+ */
+import { ApiError, api_get, problem_of } from "./api.ts";
+import { app_actions, preview_link } from "./apps.ts";
+import { fill, h, keep_list, set_attribute, set_text, show } from "./dom.ts";
+import { format_bytes, safe_link, sandbox_word, task_is_over } from "./format.ts";
+import { type Launch, give_up_launch, launch_of, listen_launches, retry_launch } from "./launch.ts";
+import { poll_while_visible } from "./poll.ts";
+import { app_composer } from "./prompt.ts";
+import { type TaskView, task_view } from "./task.ts";
+import type { App, Sandbox, Task } from "./types.ts";
+import { badge, problem_box } from "./ui.ts";
+
+const APP_INTERVAL_MS = 3_000;
+const TASKS_MAX = 50;
+const BOTTOM_SLACK_PX = 80;
+
+export interface Page {
+    element: HTMLElement;
+    title: string;
+    stop(): void;
+}
+
+export function app_page(app_id: string, set_title: (title: string) => void): Page {
+    const title = h("h1", { tabindex: "-1" }, "…");
+    const state = badge();
+    const problem = problem_box();
+    const side = sandbox_panel();
+    const conversation = task_list(app_id, () => poller.now());
+    const launch = launch_panel(app_id, (prompt) => composer.set_text(prompt), conversation.add);
+    const composer = app_composer(app_id, conversation.newest_id);
+    const body = h(
+        "div",
+        { class: "columns" },
+        h("section", { class: "conversation", "aria-label": "Conversation" }, conversation.element, launch.element, composer.element),
+        side.element,
+    );
+    body.hidden = true;
+    const actions = h("div", null);
+    let known_actions: ReturnType<typeof app_actions> | null = null;
+    const head = h("div", { class: "page-head" }, h("div", { class: "page-title" }, title, state.element), actions);
+
+    function render(app: App): void {
+        set_text(title, app.name);
+        set_title(app.name);
+        state.set(...sandbox_word(app.sandbox?.status ?? "none"));
+        known_actions ??= app_actions(app, problem, () => poller.now(), () => (location.hash = "#/"));
+        known_actions.update(app);
+        if (!actions.firstChild) {
+            actions.append(known_actions.element);
+        }
+        show(body, true);
+    }
+    const poller = poll_while_visible(APP_INTERVAL_MS, async () => {
+        try {
+            const app = await api_get<App>(`/v1/apps/${app_id}`);
+            render(app);
+            side.update(app, app.sandbox ? await load_sandbox(app.sandbox.sandbox_id) : null);
+            await conversation.refresh();
+            problem.clear();
+        } catch (error) {
+            const gone = error instanceof ApiError && error.status === 404;
+            problem.show(problem_of("load the app", error), gone && h("a", { href: "#/" }, "All apps"));
+            if (gone) {
+                set_text(title, "No such app");
+                show(body, false);
+                show(state.element, false);
+                fill(actions);
+                poller.stop();
+            }
+        }
+    });
+    return {
+        element: h("div", null, h("p", { class: "crumb" }, h("a", { href: "#/" }, "All apps")), head, problem.element, body),
+        title: "App",
+        stop() {
+            poller.stop();
+            conversation.stop();
+            launch.stop();
+        },
+    };
+}
+
+/* Null when it was deleted between the two questions. */
+async function load_sandbox(sandbox_id: string): Promise<Sandbox | null> {
+    try {
+        return await api_get<Sandbox>(`/v1/sandboxes/${sandbox_id}`);
+    } catch (error) {
+        if (error instanceof ApiError && error.status === 404) {
+            return null;
+        }
+        throw error;
+    }
+}
+
+interface TaskList {
+    element: HTMLElement;
+    refresh(): Promise<void>;
+    add(task: Task): void;
+    newest_id(): string;
+    stop(): void;
+}
+
+function at_bottom(): boolean {
+    const page = document.documentElement;
+    return window.innerHeight + window.scrollY >= page.scrollHeight - BOTTOM_SLACK_PX;
+}
+
+function task_list(app_id: string, ended: () => void): TaskList {
+    const list = h("div", { class: "tasks" });
+    const empty = h("p", { class: "hint" }, "Nothing was asked of an agent here yet.");
+    const jump = h("button", { type: "button", class: "plain small jump", onclick: () => scroll_down() }, "Jump to latest");
+    const views = new Map<string, TaskView>();
+    let known: Task[] = [];
+    let follow = true;
+    const on_scroll = (): void => {
+        follow = at_bottom();
+        show(jump, !follow && known.some((task) => !task_is_over(task.status)));
+    };
+    window.addEventListener("scroll", on_scroll, { passive: true });
+    show(jump, false);
+    show(empty, false);
+
+    function scroll_down(): void {
+        follow = true;
+        window.scrollTo({ top: document.documentElement.scrollHeight });
+    }
+    function grown(): void {
+        if (follow) {
+            scroll_down();
+        } else {
+            show(jump, true);
+        }
+    }
+    function render(tasks: Task[]): void {
+        const first_time = known.length === 0;
+        known = tasks;
+        keep_list(
+            list,
+            views,
+            tasks.map((task) => ({ key: task.id, item: task })),
+            (task) => task_view(task, { grown, ended }),
+            (view, task) => {
+                if (view.task() !== task) {
+                    view.update(task);
+                }
+            },
+        );
+        attach_live(tasks);
+        show(empty, tasks.length === 0 && !launch_of(app_id));
+        if (first_time && tasks.length > 0 && tasks.some((task) => !task_is_over(task.status))) {
+            scroll_down();
+        }
+    }
+    /* Live: the one that runs (one at a time does). Told in full: the newest. The rest on demand. */
+    function attach_live(tasks: Task[]): void {
+        const live = tasks.find((task) => !task_is_over(task.status));
+        const newest = tasks[tasks.length - 1];
+        for (const task of new Set([live, newest])) {
+            if (task) {
+                views.get(task.id)?.attach();
+            }
+        }
+    }
+    return {
+        element: h("div", null, empty, list, jump),
+        async refresh() {
+            const { tasks } = await api_get<{ tasks?: Task[] }>(`/v1/apps/${app_id}/tasks?limit=${TASKS_MAX}`);
+            render([...(tasks ?? [])].sort((a, b) => (a.id < b.id ? -1 : 1)));
+        },
+        add(task) {
+            if (!known.some((other) => other.id === task.id)) {
+                render([...known, task]);
+                scroll_down();
+            }
+        },
+        newest_id: () => known[known.length - 1]?.id ?? "",
+        stop() {
+            window.removeEventListener("scroll", on_scroll);
+            for (const view of views.values()) {
+                view.close();
+            }
+        },
+    };
+}
+
+/* What still happens before the agent has the prompt. */
+function launch_panel(app_id: string, give_back: (prompt: string) => void, posted: (task: Task) => void): { element: HTMLElement; stop(): void } {
+    const prompt = h("p", null);
+    const detail = h("span", { class: "task-detail" });
+    const state = badge();
+    const bar = h("progress", { max: 100, "aria-label": "Image build" });
+    const problem = problem_box();
+    const element = h(
+        "article",
+        { class: "task launch", "aria-label": "Preparing" },
+        h("div", { class: "message message-user" }, prompt),
+        h("div", { class: "task-state", role: "status" }, state.element, detail),
+        bar,
+        problem.element,
+    );
+    const retry = h("button", { type: "button", class: "plain small", onclick: () => retry_launch(app_id) }, "Try again");
+    const give_up = h("button", { type: "button", class: "plain small", onclick: () => {
+        give_back(give_up_launch(app_id));
+        render(undefined);
+    } }, "Take the prompt back");
+
+    function render(launch: Launch | undefined): void {
+        show(element, launch !== undefined && launch.step !== "done");
+        if (!launch) {
+            return;
+        }
+        if (launch.task) {
+            posted(launch.task);
+        }
+        set_text(prompt, launch.pending.prompt);
+        state.set(launch.problem ? "Waiting for you" : "Preparing", launch.problem ? "bad" : "busy");
+        set_text(detail, launch.problem ? "" : `${launch.detail}${launch.percent === null ? " …" : `, ${launch.percent} %`}`);
+        show(bar, launch.percent !== null && !launch.problem);
+        set_attribute(bar, "value", launch.percent === null ? null : String(launch.percent));
+        if (launch.problem) {
+            problem.show(launch.problem, retry, give_up);
+        } else {
+            problem.clear();
+        }
+    }
+    const stop = listen_launches((launch) => {
+        if (launch.app_id === app_id) {
+            render(launch);
+        }
+    });
+    render(launch_of(app_id));
+    return { element, stop };
+}
+
+function sandbox_panel(): { element: HTMLElement; update(app: App, sandbox: Sandbox | null): void } {
+    const open = h("a", { class: "button primary wide", target: "_blank", rel: "noopener noreferrer" }, "Open preview");
+    const link = preview_link();
+    const waiting = h("p", { class: "hint" });
+    const note = h("p", { class: "hint" }, "Whoever has this address can load the app. The first visit wakes it when it is asleep.");
+    const failure = problem_box();
+    const facts = h("dl", { class: "facts" });
+    const element = h(
+        "aside",
+        { class: "card side", "aria-label": "Preview and sandbox" },
+        h("h2", null, "Preview"),
+        open,
+        waiting,
+        link.element,
+        note,
+        failure.element,
+        facts,
+    );
+    let shown = "";
+    return {
+        element,
+        update(app, sandbox) {
+            const status = sandbox?.status ?? app.sandbox?.status ?? "none";
+            const url = safe_link(sandbox?.preview_url ?? app.sandbox?.preview_url);
+            const ready = url !== null && ["running", "stopped", "frozen", "stopping"].includes(status);
+            set_attribute(open, "href", ready ? url : null);
+            set_text(open, status === "running" || !ready ? "Open preview" : "Wake and open preview");
+            set_attribute(open, "aria-disabled", ready ? null : "true");
+            set_text(waiting, ready ? "" : waiting_text(status));
+            show(waiting, !ready);
+            link.update(url);
+            show(note, url !== null);
+            show_failure(failure, sandbox);
+            const rows = fact_rows(app, sandbox);
+            if (JSON.stringify(rows) !== shown) {
+                shown = JSON.stringify(rows);
+                fill(facts, ...rows.flatMap(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
+            }
+        },
+    };
+}
+
+function waiting_text(status: string): string {
+    switch (status) {
+        case "none":
+            return "The app has no sandbox. A prompt or “Start” makes one.";
+        case "creating":
+        case "starting":
+            return "Opens as soon as the sandbox runs …";
+        case "error":
+            return "The sandbox did not start; the reason is below.";
+        default:
+            return "This sandbox has no port to look at.";
+    }
+}
+
+function show_failure(box: ReturnType<typeof problem_box>, sandbox: Sandbox | null): void {
+    if (sandbox?.error) {
+        box.show({ what: "The sandbox has a problem.", why: sandbox.error.message, next: "“Start” tries again." });
+    } else {
+        box.clear();
+    }
+}
+
+function fact_rows(app: App, sandbox: Sandbox | null): [string, string][] {
+    const rows: [string, string][] = [["Preset", app.runtime_preset ?? "none"]];
+    if (!sandbox) {
+        return rows;
+    }
+    rows.push(["Ports", sandbox.ports?.join(", ") || "none"]);
+    for (const process of sandbox.processes ?? []) {
+        const restarts = process.restarts ? `, restarted ${process.restarts} times` : "";
+        rows.push([process.name, `${process.state}${restarts}`]);
+    }
+    if (typeof sandbox.memory_limit_bytes === "number" && sandbox.memory_limit_bytes > 0) {
+        rows.push(["Memory limit", format_bytes(sandbox.memory_limit_bytes)]);
+    }
+    rows.push(["On disk", format_bytes(sandbox.disk_bytes)]);
+    return rows;
+}

@@ -1,0 +1,125 @@
+/* Pure functions from values of the API to words for people. No DOM: node's test runner runs this file. */
+
+const APP_NAME_WORDS = 5;
+const APP_NAME_CHARS = 40;
+export const PASSWORD_MIN_CHARS = 10;
+
+/* "Add a todo list with …" is the app "todo list": leading verbs and articles name nothing. */
+const EMPTY_WORDS = new Set(
+    "a an the please can could you i we me us my our want need would like to build make create add write develop design".split(" "),
+);
+
+export function app_name_of_prompt(prompt: string): string {
+    const sentence = prompt.trim().split(/[\n.!?:;]/, 1)[0] ?? "";
+    const words = sentence.split(/[^\p{L}\p{N}'’+#-]+/u).filter((word) => word !== "");
+    const start = words.findIndex((word) => !EMPTY_WORDS.has(word.toLowerCase()));
+    let name = "";
+    for (const word of words.slice(Math.max(start, 0)).slice(0, APP_NAME_WORDS)) {
+        const longer = name === "" ? word : `${name} ${word}`;
+        if ([...longer].length > APP_NAME_CHARS) {
+            break;
+        }
+        name = longer;
+    }
+    name = name.replace(/ (with|and|or|for|of|in|on|that|which|where|a|an|the|to|by)$/i, "");
+    name = name || [...(words[0] ?? "")].slice(0, APP_NAME_CHARS).join("") || "New app";
+    return name.charAt(0).toUpperCase() + name.slice(1);
+}
+
+/* What is wrong with a new password, or null. Characters are counted as people count them. */
+export function password_problem(password: string, again: string): string | null {
+    const chars = [...password].length;
+    if (chars < PASSWORD_MIN_CHARS) {
+        return `The password has ${chars} of at least ${PASSWORD_MIN_CHARS} characters. A sentence is easy to keep in mind.`;
+    }
+    return password === again ? null : "The two passwords differ. Type the same one twice.";
+}
+
+export function format_bytes(bytes: number | null | undefined): string {
+    if (bytes === null || bytes === undefined || !Number.isFinite(bytes)) {
+        return "unknown";
+    }
+    const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let value = bytes;
+    let unit = 0;
+    while (value >= 1024 && unit < units.length - 1) {
+        value /= 1024;
+        unit += 1;
+    }
+    return `${value >= 100 || unit === 0 ? Math.round(value) : value.toFixed(1)} ${units[unit]}`;
+}
+
+export function format_duration(ms: number): string {
+    const seconds = Math.max(0, Math.round(ms / 1000));
+    if (seconds < 60) {
+        return `${seconds} s`;
+    }
+    const minutes = Math.floor(seconds / 60);
+    return minutes < 60 ? `${minutes} min ${seconds % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+export type Tone = "good" | "busy" | "idle" | "bad";
+
+const SANDBOX_WORDS: Record<string, [string, Tone]> = {
+    none: ["No sandbox", "idle"],
+    creating: ["Creating", "busy"],
+    starting: ["Starting", "busy"],
+    running: ["Running", "good"],
+    frozen: ["Frozen", "idle"],
+    stopping: ["Stopping", "busy"],
+    stopped: ["Asleep", "idle"],
+    error: ["Error", "bad"],
+    deleting: ["Deleting", "busy"],
+};
+
+const TASK_WORDS: Record<string, [string, Tone]> = {
+    queued: ["Queued", "busy"],
+    running: ["Running", "busy"],
+    succeeded: ["Done", "good"],
+    failed: ["Failed", "bad"],
+    cancelled: ["Stopped", "idle"],
+    timed_out: ["Timed out", "bad"],
+    budget_reached: ["Budget reached", "bad"],
+    interrupted: ["Interrupted", "bad"],
+};
+
+/* A word that a newer server may send is shown as it is. */
+export function sandbox_word(status: string): [string, Tone] {
+    return SANDBOX_WORDS[status] ?? [status, "idle"];
+}
+
+export function task_word(status: string): [string, Tone] {
+    return TASK_WORDS[status] ?? [status, "idle"];
+}
+
+export function task_is_over(status: string): boolean {
+    return status !== "queued" && status !== "running";
+}
+
+/* Only an address a browser may open without running anything in this page. */
+export function safe_link(url: string | null | undefined): string | null {
+    if (!url) {
+        return null;
+    }
+    try {
+        const parsed = new URL(url);
+        return parsed.protocol === "http:" || parsed.protocol === "https:" ? url : null;
+    } catch {
+        return null;
+    }
+}
+
+/* `Retry-After`: seconds or a date. Never less than 1 s, never more than 5 min. */
+export function retry_after_seconds(header: string | null, fallback: number, now_ms: number): number {
+    let seconds = fallback;
+    if (header !== null && /^\d{1,9}$/.test(header.trim())) {
+        seconds = Number(header.trim());
+    } else if (header !== null && !Number.isNaN(Date.parse(header))) {
+        seconds = Math.ceil((Date.parse(header) - now_ms) / 1000);
+    }
+    return Math.min(300, Math.max(1, seconds));
+}
+
+export function format_count(value: number | null | undefined): string {
+    return value === null || value === undefined ? "unknown" : value.toLocaleString("en-US");
+}

@@ -1,0 +1,201 @@
+/*
+ * The box that a prompt is typed into. On the home page it makes an app of it; on an app's page it continues.
+ * A draft survives a reload and an expired session.
+ */
+import { api_get, api_post, problem_of } from "./api.ts";
+import { fill, h } from "./dom.ts";
+import { app_name_of_prompt } from "./format.ts";
+import { start_launch } from "./launch.ts";
+import { recall, remember } from "./memory.ts";
+import { hash_of_app } from "./routes.ts";
+import type { Agent, App, Preset } from "./types.ts";
+import { field, type ProblemBox, problem_box, run_busy } from "./ui.ts";
+
+const PROMPT_MAX_CHARS = 100_000;
+
+export interface Composer {
+    element: HTMLElement;
+    set_text(text: string): void;
+}
+
+function prompt_area(label: string, placeholder: string, draft: string): HTMLTextAreaElement {
+    const area = h("textarea", { "aria-label": label, placeholder, rows: 3, maxlength: PROMPT_MAX_CHARS });
+    area.value = recall("tab", draft) ?? "";
+    area.addEventListener("input", () => {
+        remember("tab", draft, area.value);
+        fit(area);
+    });
+    area.addEventListener("keydown", (event) => {
+        if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+            event.preventDefault();
+            area.form?.requestSubmit();
+        }
+    });
+    requestAnimationFrame(() => fit(area));
+    return area;
+}
+
+/* As tall as its text, within reason. */
+function fit(area: HTMLTextAreaElement): void {
+    area.style.height = "auto";
+    area.style.height = `${Math.min(area.scrollHeight + 2, 360)}px`;
+}
+
+function agent_text(agent: Agent): string {
+    switch (agent.status) {
+        case "not_connected":
+            return `${agent.label} (no key yet)`;
+        case "keyless":
+            return `${agent.label} (free model)`;
+        default:
+            return agent.label;
+    }
+}
+
+function preset_text(preset: Preset): string {
+    const { status, percent } = preset.image ?? {};
+    if (status === "building") {
+        return `${preset.label} (being built${typeof percent === "number" ? `, ${percent} %` : ""})`;
+    }
+    return status === "failed" ? `${preset.label} (image failed)` : preset.label;
+}
+
+interface Choice<T> {
+    select: HTMLSelectElement;
+    chosen(): T | undefined;
+    set(items: T[]): void;
+}
+
+/* A select that remembers what was chosen last; a new list keeps the choice. */
+function choice<T extends { id: string }>(remembered: string, text: (item: T) => string, usable: (item: T) => boolean): Choice<T> {
+    const select = h("select", null);
+    let items: T[] = [];
+    select.addEventListener("change", () => remember("browser", remembered, select.value));
+    return {
+        select,
+        chosen: () => items.find((item) => item.id === select.value),
+        set(latest) {
+            const wanted = select.value || recall("browser", remembered) || "";
+            items = latest;
+            fill(select, ...items.map((item) => h("option", { value: item.id }, text(item))));
+            const best = items.find((item) => item.id === wanted) ?? items.find(usable) ?? items[0];
+            select.value = best?.id ?? "";
+        },
+    };
+}
+
+function agent_choice(): Choice<Agent> {
+    return choice<Agent>("agent", agent_text, (agent) => agent.status !== "not_connected");
+}
+
+/* False, with the reason shown, for an agent that would be refused anyway. */
+function agent_is_usable(agent: Agent | undefined, problem: ProblemBox): boolean {
+    if (agent?.status !== "not_connected") {
+        return true;
+    }
+    problem.show(
+        {
+            what: `${agent.label} has no key yet.`,
+            why: "It cannot reach its model without one.",
+            next: "Store one, or choose another agent.",
+        },
+        h("a", { href: "#/settings" }, "Settings → AI Agents"),
+    );
+    return false;
+}
+
+async function load_agents(agents: Choice<Agent>, problem: ProblemBox): Promise<void> {
+    try {
+        agents.set((await api_get<{ agents?: Agent[] }>("/v1/agents")).agents ?? []);
+    } catch (error) {
+        problem.show(problem_of("load the agents", error));
+    }
+}
+
+async function load_presets(presets: Choice<Preset>, problem: ProblemBox): Promise<void> {
+    try {
+        presets.set((await api_get<{ presets?: Preset[] }>("/v1/presets")).presets ?? []);
+    } catch (error) {
+        problem.show(problem_of("load the presets", error));
+    }
+}
+
+function composer_form(area: HTMLTextAreaElement, controls: HTMLElement[], submit: HTMLButtonElement, problem: ProblemBox,
+                       work: () => Promise<void>): HTMLFormElement {
+    const form = h(
+        "form",
+        { class: "composer" },
+        area,
+        h("div", { class: "composer-bar" }, ...controls, h("span", { class: "hint keys" }, "Ctrl + Enter"), submit),
+        problem.element,
+    );
+    form.addEventListener("submit", (event) => {
+        event.preventDefault();
+        if (area.value.trim() === "") {
+            area.focus();
+            return;
+        }
+        void run_busy(submit, submit.dataset["busy"] ?? "…", work);
+    });
+    return form;
+}
+
+/* The box of the home page. */
+export function home_composer(): Composer {
+    const draft = "draft.home";
+    const problem = problem_box();
+    const area = prompt_area("What do you want to build?", "A todo list with a delete button on each row …", draft);
+    const presets = choice<Preset>("preset", preset_text, (preset) => preset.image?.status !== "failed");
+    const agents = agent_choice();
+    const submit = h("button", { type: "submit", class: "primary", "data-busy": "Creating the app …" }, "Build it");
+    const form = composer_form(area, [field("Preset", presets.select), field("Agent", agents.select)], submit, problem, async () => {
+        problem.clear();
+        const prompt = area.value.trim();
+        const preset = presets.chosen();
+        if (!agent_is_usable(agents.chosen(), problem)) {
+            return;
+        }
+        try {
+            const app = await api_post<App>("/v1/apps", {
+                name: app_name_of_prompt(prompt),
+                ...(preset ? { runtime_preset: preset.id } : {}),
+            });
+            remember("tab", draft, null);
+            area.value = "";
+            const ports = preset?.port ? [preset.port] : [];
+            start_launch(app.id, { prompt, agent: agents.chosen()?.id ?? "", ports, after_task_id: "" });
+            location.hash = hash_of_app(app.id);
+        } catch (error) {
+            problem.show(problem_of("create the app", error));
+        }
+    });
+    void load_presets(presets, problem);
+    void load_agents(agents, problem);
+    return { element: form, set_text: (text) => set_area(area, draft, text) };
+}
+
+/* The box of an app's page. */
+export function app_composer(app_id: string, newest_task_id: () => string): Composer {
+    const draft = `draft.${app_id}`;
+    const problem = problem_box();
+    const area = prompt_area("What should change?", "What should change?", draft);
+    const agents = agent_choice();
+    const submit = h("button", { type: "submit", class: "primary", "data-busy": "Sending …" }, "Send");
+    const form = composer_form(area, [field("Agent", agents.select)], submit, problem, async () => {
+        problem.clear();
+        if (!agent_is_usable(agents.chosen(), problem)) {
+            return;
+        }
+        const prompt = area.value.trim();
+        start_launch(app_id, { prompt, agent: agents.chosen()?.id ?? "", ports: [], after_task_id: newest_task_id() });
+        set_area(area, draft, "");
+    });
+    void load_agents(agents, problem);
+    return { element: form, set_text: (text) => set_area(area, draft, text) };
+}
+
+function set_area(area: HTMLTextAreaElement, draft: string, text: string): void {
+    area.value = text;
+    remember("tab", draft, text);
+    fit(area);
+}

@@ -1,0 +1,230 @@
+/* One task on the page: the prompt, what the agent does while it does it, how it ended, and "Stop". */
+import { api_get, api_post, problem_of } from "./api.ts";
+import { fill, h, keep_list, set_text, show } from "./dom.ts";
+import { apply_event, type Item, new_log, type TaskLog } from "./events.ts";
+import { format_count, format_duration, task_is_over, task_word } from "./format.ts";
+import { blocks_of, type Span } from "./prose.ts";
+import { open_stream, type TaskStream } from "./stream.ts";
+import type { Task } from "./types.ts";
+import { action_button, badge, problem_box } from "./ui.ts";
+
+function prose(text: string): HTMLElement {
+    const inline = (spans: Span[]): Node[] =>
+        spans.map((span) => (span.look === "text" ? document.createTextNode(span.text) : h(span.look === "code" ? "code" : "strong", null, span.text)));
+    const box = h("div", { class: "prose" });
+    for (const block of blocks_of(text)) {
+        switch (block.kind) {
+            case "code":
+                box.append(h("pre", { tabindex: "0" }, block.text));
+                break;
+            case "list":
+                box.append(h(block.ordered ? "ol" : "ul", null, ...block.items.map((item) => h("li", null, ...inline(item)))));
+                break;
+            default:
+                box.append(h("p", { class: block.kind === "heading" ? "heading" : null }, ...inline(block.spans)));
+        }
+    }
+    return box;
+}
+
+const TOOL_SIGNS = { running: "…", done: "✓", failed: "✕" };
+const TOOL_WORDS = { running: "running", done: "done", failed: "failed" };
+
+function tool_view(item: Extract<Item, { kind: "tool" }>): HTMLElement {
+    const head = [
+        h("span", { class: "tool-sign", "data-state": item.state, "aria-hidden": "true" }, TOOL_SIGNS[item.state]),
+        h("span", { class: "sr" }, `${TOOL_WORDS[item.state]}: `),
+        h("span", { class: "tool-name" }, item.name || "tool"),
+        h("span", { class: "tool-target" }, item.path || item.title),
+    ];
+    if (item.output.trim() === "") {
+        return h("div", { class: "tool" }, h("div", { class: "tool-head" }, ...head));
+    }
+    return h("details", { class: "tool" }, h("summary", { class: "tool-head" }, ...head), h("pre", { tabindex: "0" }, item.output));
+}
+
+function item_view(item: Item): HTMLElement {
+    switch (item.kind) {
+        case "tool":
+            return tool_view(item);
+        case "line":
+            return h("p", { class: `line line-${item.tone}` }, item.text);
+        case "message":
+            return h("div", { class: `message message-${item.role === "user" ? "user" : "agent"}` }, prose(item.text));
+    }
+}
+
+interface ItemView {
+    element: HTMLElement;
+    item: Item;
+}
+
+/* A details element that somebody opened stays open when its line changes. */
+function update_item(view: ItemView, item: Item): void {
+    if (view.item === item) {
+        return;
+    }
+    const opened = view.element instanceof HTMLDetailsElement && view.element.open;
+    const element = item_view(item);
+    if (opened && element instanceof HTMLDetailsElement) {
+        element.open = true;
+    }
+    view.element.replaceWith(element);
+    view.element = element;
+    view.item = item;
+}
+
+const REASON_WORDS: Record<string, string> = {
+    no_result: "The agent ended without saying that it was done.",
+    agent_not_connected: "The agent has no key. Store one in Settings → AI Agents.",
+};
+
+function outcome_text(task: Task, log: TaskLog): string {
+    const status = log.done?.status ?? task.status;
+    if (status === "succeeded") {
+        return "";
+    }
+    const reason = log.done?.failure_reason || task.failure_reason || "";
+    const message = log.done?.error_message || task.error_message || "";
+    return [message, REASON_WORDS[reason] ?? (message ? "" : reason)].filter((text) => text !== "").join(" ");
+}
+
+function facts_text(task: Task): string {
+    const facts = [task.agent, task.model ?? ""];
+    if (typeof task.duration_ms === "number") {
+        facts.push(format_duration(task.duration_ms));
+    }
+    if (task.tokens && (task.tokens.input !== null || task.tokens.output !== null)) {
+        facts.push(`${format_count(task.tokens.input)} tokens in, ${format_count(task.tokens.output)} out`);
+    }
+    return facts.filter((fact) => fact !== "").join(" · ");
+}
+
+export interface TaskView {
+    element: HTMLElement;
+    task(): Task;
+    update(task: Task): void;
+    attach(): void; /* opens the stream; idempotent */
+    close(): void;
+}
+
+/* `grown` is called after lines were added, `ended` once when a task that ran here is over. */
+export function task_view(first: Task, listener: { grown(): void; ended(): void }): TaskView {
+    let task = first;
+    const log = new_log();
+    let stream: TaskStream | null = null;
+    let connected = true;
+    const views = new Map<string, ItemView>();
+    const state = badge();
+    const detail = h("span", { class: "task-detail" });
+    const facts = h("p", { class: "hint facts" });
+    const items = h("div", { class: "items" });
+    const dropped = h("p", { class: "line line-status" });
+    const outcome = h("p", { class: "line line-error" });
+    const summary = h("div", { class: "summary" });
+    const problem = problem_box();
+    const stop = action_button("Stop", "Stopping …", "plain small", async () => {
+        problem.clear();
+        try {
+            await api_post(`/v1/sandboxes/${task.sandbox_id}/tasks/${task.id}/cancel`);
+        } catch (error) {
+            problem.show(problem_of("stop the task", error));
+        }
+    });
+    const replay = h("button", { type: "button", class: "plain small", onclick: () => attach() }, "Show what the agent did");
+    const element = h(
+        "article",
+        { class: "task", "data-task": task.id, "aria-label": "Task" },
+        h("div", { class: "message message-user" }, h("p", null, task.prompt)),
+        h("div", { class: "task-state", role: "status" }, state.element, detail, stop),
+        dropped,
+        items,
+        summary,
+        outcome,
+        problem.element,
+        replay,
+        facts,
+    );
+
+    function render(): void {
+        const status = log.done?.status ?? (task_is_over(task.status) ? task.status : (log.status ?? task.status));
+        const over = task_is_over(status);
+        state.set(...task_word(status));
+        set_text(detail, over ? "" : connected ? log.status_detail : "Connection lost, trying again …");
+        show(stop, !over);
+        show(dropped, log.dropped > 0);
+        set_text(dropped, `${log.dropped} earlier lines are left out here.`);
+        const entries = log.items.map((entry) => ({ key: String(entry.key), item: entry.item }));
+        keep_list(items, views, entries, (item) => ({ element: item_view(item), item }), update_item);
+        render_summary(over);
+        const text = over ? outcome_text(task, log) : "";
+        set_text(outcome, text);
+        show(outcome, text !== "" && !log.items.some((entry) => entry.item.kind === "line" && entry.item.text === text));
+        show(replay, over && stream === null && log.last_seq === 0);
+        set_text(facts, facts_text(task));
+    }
+    /* The agent's last words, unless the events above end with them. */
+    function render_summary(over: boolean): void {
+        const text = over && log.last_seq === 0 ? (task.agent_message ?? "") : "";
+        if (summary.dataset["text"] !== text) {
+            summary.dataset["text"] = text;
+            fill(summary, text !== "" && h("div", { class: "message message-agent" }, prose(text)));
+        }
+    }
+    function attach(): void {
+        if (stream) {
+            return;
+        }
+        stream = open_stream(task, {
+            event(event) {
+                const was_over = task_is_over(task.status);
+                if (apply_event(log, event)) {
+                    schedule_render();
+                }
+                if (log.done && event.type === "done") {
+                    void finish(was_over);
+                }
+            },
+            connected(now) {
+                connected = now;
+                schedule_render();
+            },
+        });
+        render();
+    }
+    /* Many events may come at once: one layout per frame, and none in a hidden tab's way. */
+    let scheduled = false;
+    function schedule_render(): void {
+        if (scheduled) {
+            return;
+        }
+        scheduled = true;
+        setTimeout(() => {
+            scheduled = false;
+            render();
+            listener.grown();
+        }, 16);
+    }
+    async function finish(was_over: boolean): Promise<void> {
+        try {
+            task = await api_get<Task>(`/v1/sandboxes/${task.sandbox_id}/tasks/${task.id}`);
+        } catch {
+            task = { ...task, status: log.done?.status ?? task.status };
+        }
+        render();
+        if (!was_over) {
+            listener.ended();
+        }
+    }
+    render();
+    return {
+        element,
+        task: () => task,
+        update(latest) {
+            task = latest;
+            render();
+        },
+        attach,
+        close: () => stream?.close(),
+    };
+}
