@@ -88,6 +88,9 @@ endif
 CC := gcc
 AR := gcc-ar
 Q := $(if $(V),,@)
+# Written under a name of this run's own and moved into place: two makes in one tree do not read each
+# other's halves.
+TMP := .$(shell od -An -N4 -tx4 /dev/urandom | tr -d ' ')
 PROFILE ?= release
 PROFILES := release asan tsan fuzz analyze
 ROOMS := lib control engine proxy supervisor
@@ -183,7 +186,9 @@ define PROFILE_RULES
 build/$(1)/obj/%.o: %.c Makefile
 	@mkdir -p $$(@D)
 	$$(if $$(V),,@echo '  CC    $(1) $$<')
-	$$(Q)$(or $(CC_$(1)),$(CC)) $$(CPPFLAGS) $$(CFLAGS_$(1)) $$(CFLAGS_extra) -MMD -MP -c -o $$@ $$<
+	$$(Q)$(or $(CC_$(1)),$(CC)) $$(CPPFLAGS) $$(CFLAGS_$(1)) $$(CFLAGS_extra) -MMD -MP -MT $$@ \
+	    -MF $$(@:.o=.d)$$(TMP) -c -o $$@$$(TMP) $$< || { rm -f $$(@:.o=.d)$$(TMP); exit 1; }
+	@mv $$(@:.o=.d)$$(TMP) $$(@:.o=.d) && mv $$@$$(TMP) $$@
 
 build/$(1)/obj/tests/%.o: CFLAGS_extra := $(if $(filter fuzz,$(1)),,$(CFLAGS_tests))
 endef
@@ -198,7 +203,7 @@ build/$(1)/lib/$(2).list: FORCE
 	@mkdir -p $$(@D); echo '$$(OBJECTS_$(1)_$(2))' | cmp -s - $$@ || echo '$$(OBJECTS_$(1)_$(2))' >$$@
 
 build/$(1)/lib/$(2).a: build/$(1)/lib/$(2).list $$(OBJECTS_$(1)_$(2))
-	$$(Q)rm -f $$@ && $$(AR) rcsD $$@ $$(OBJECTS_$(1)_$(2))
+	$$(Q)rm -f $$@$$(TMP) && $$(AR) rcsD $$@$$(TMP) $$(OBJECTS_$(1)_$(2)) && mv $$@$$(TMP) $$@
 endef
 $(foreach p,$(PROFILES),$(foreach r,$(ROOMS),$(eval $(call ROOM_RULES,$(p),$(r)))))
 
@@ -210,7 +215,7 @@ define PROGRAM_RULES
 build/$(1)/bin/$(PROGRAM_$(2)): build/$(1)/obj/$(2)/main.o build/$(1)/lib/$(2).a build/$(1)/lib/lib.a
 	@mkdir -p $$(@D)
 	$$(if $$(V),,@echo '  LINK  $$@')
-	$$(Q)$(CC) $(or $(PIE_$(2)_$(1)),$(PIE)) $(LDFLAGS_$(1)) -o $$@ $$^ $(LIBS_$(2))
+	$$(Q)$(CC) $(or $(PIE_$(2)_$(1)),$(PIE)) $(LDFLAGS_$(1)) -o $$@$$(TMP) $$^ $(LIBS_$(2)) && mv $$@$$(TMP) $$@
 endef
 $(foreach p,release asan tsan,$(foreach r,$(filter-out lib,$(ROOMS)),$(eval $(call PROGRAM_RULES,$(p),$(r)))))
 
@@ -238,7 +243,7 @@ $(patsubst tests/unit/%.c,build/$(1)/unit/%,$(call unit_sources,$(2))): build/$(
         build/$(1)/obj/tests/unit/%.o $(sort build/$(1)/lib/$(2).a build/$(1)/lib/lib.a)
 	@mkdir -p $$(@D)
 	$$(if $$(V),,@echo '  LINK  $$@')
-	$$(Q)$(CC) $(PIE) $(LDFLAGS_$(1)) -o $$@ $$< build/$(1)/lib/$(2).a build/$(1)/lib/lib.a $(LIBS_$(2)) $(LIBS_lib) -lcmocka
+	$$(Q)$(CC) $(PIE) $(LDFLAGS_$(1)) -o $$@$$(TMP) $$< build/$(1)/lib/$(2).a build/$(1)/lib/lib.a $(LIBS_$(2)) $(LIBS_lib) -lcmocka && mv $$@$$(TMP) $$@
 endef
 $(foreach p,release asan tsan,$(foreach r,$(ROOMS),$(eval $(call UNIT_RULES,$(p),$(r)))))
 
@@ -256,7 +261,7 @@ define REPLAY_RULES
 build/$(1)/replay/$(2): build/$(1)/obj/tests/fuzz/$(2).o build/$(1)/obj/tests/fuzz/replay.o $(call fuzz_archives,$(1),$(2))
 	@mkdir -p $$(@D)
 	$$(if $$(V),,@echo '  LINK  $$@')
-	$$(Q)$(CC) $(PIE) $(LDFLAGS_$(1)) -o $$@ $$^ $(call fuzz_libs,$(2))
+	$$(Q)$(CC) $(PIE) $(LDFLAGS_$(1)) -o $$@$$(TMP) $$^ $(call fuzz_libs,$(2)) && mv $$@$$(TMP) $$@
 endef
 $(foreach p,release asan tsan,$(foreach t,$(FUZZ_TARGETS),$(eval $(call REPLAY_RULES,$(p),$(t)))))
 
