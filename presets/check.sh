@@ -11,7 +11,7 @@ UID_TRIED=2000000001
 volume=sandboxd-presets-check-$$
 walls=(--rm -i --read-only --user "$UID_TRIED:$UID_TRIED" --cap-drop ALL
     --security-opt no-new-privileges --pids-limit 1024 --memory 2g
-    --tmpfs /tmp:rw,noexec,nosuid,nodev,size=512m
+    --tmpfs "/tmp:rw,noexec,nosuid,nodev,size=512m"
     --env TMPDIR=/home/sandbox/.tmp --volume "$volume:/home/sandbox:nocopy")
 trap 'docker volume rm -f "$volume" > /dev/null' EXIT
 
