@@ -4,6 +4,7 @@ Nothing here knows how the product is started (harness.py) or what a test expect
 """
 
 import json
+import os
 import re
 import socket
 import time
@@ -271,3 +272,10 @@ def assert_error(answer, status, code, retryable=None):
     if retryable is not None:
         assert body["error"]["retryable"] is retryable, body
     return body["error"]
+
+
+def api_id():
+    """A fresh id of the product's form: a ULID in lower case."""
+    alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
+    value = (int(time.time() * 1000) << 80) | int.from_bytes(os.urandom(10), "big")
+    return "".join(alphabet[(value >> shift) & 31] for shift in range(125, -1, -5))
