@@ -63,7 +63,7 @@ ifneq ($(INSIDE_GOALS),)
 # The first word of MAKEFLAGS holds the options of one letter, without a dash.
 SHORT_FLAGS = $(filter-out --%,$(firstword -$(MAKEFLAGS)))
 .PHONY: $(INSIDE_GOALS) inside
-$(INSIDE_GOALS): inside
+$(INSIDE_GOALS): inside ; @:
 
 inside: $(filter clean,$(GOALS))
 	@$(if $(filter test-install,$(INSIDE_GOALS)),scripts/engine.sh && \

@@ -114,8 +114,8 @@ def check(root, rooms):
     return count
 
 
-def main():
-    rooms = sys.argv[1:] or ROOMS
+def main(arguments):
+    rooms = arguments or ROOMS
     unknown = [room for room in rooms if room not in ROOMS]
     if unknown:
         print(f"check-layers: no room {unknown[0]}; rooms: {', '.join(ROOMS)}", file=sys.stderr)
@@ -124,4 +124,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -128,8 +128,7 @@ def check(paths):
     return sorted(faults)
 
 
-def main():
-    paths = sys.argv[1:]
+def main(paths):
     if not paths:
         return 0
     faults = check(paths)
@@ -139,4 +138,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
