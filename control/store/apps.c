@@ -1,0 +1,120 @@
+/*
+ * Apps table. Any thread.
+ */
+#include "control/store/apps.h"
+
+#include "lib/clock.h"
+
+#define APP_COLUMNS "id,name,description,runtime_preset,memory_bytes,deleting,created_at,updated_at"
+
+static void apps_read(struct db_rows *rows, struct arena *a, struct app_row *ret)
+{
+    *ret = (struct app_row){
+        .name = db_text(rows, 1, a),
+        .description = db_text(rows, 2, a),
+        .runtime_preset = db_text(rows, 3, a),
+        .memory_bytes = db_int(rows, 4),
+        .deleting = db_int(rows, 5) != 0,
+        .created_at = db_int(rows, 6),
+        .updated_at = db_int(rows, 7),
+    };
+    (void)ulid_parse(str_of(db_text(rows, 0, a)), &ret->id);
+}
+
+int apps_insert(struct db *db, const struct app_row *row, struct err *e)
+{
+    return db_write(db, NULL, e,
+                    "INSERT INTO app(" APP_COLUMNS ") VALUES(?,?,?,?,?,0,?,?)", "ssssiii",
+                    row->id.text, row->name, row->description, row->runtime_preset,
+                    row->memory_bytes, row->created_at, row->updated_at);
+}
+
+int apps_get(struct db *db, const struct ulid *id, struct arena *a, struct app_row *ret,
+             struct err *e)
+{
+    struct db_conn *conn = db_read_begin(db);
+    struct db_rows *rows =
+        db_query(conn, e, "SELECT " APP_COLUMNS " FROM app WHERE id=?", "s", id->text);
+    int rc = rows ? db_next(rows, e) : -1;
+    if (rc > 0) {
+        apps_read(rows, a, ret);
+    }
+    db_rows_end(rows);
+    db_read_end(db, conn);
+    if (rc == 0) {
+        return err_set(e, ERR_NOT_FOUND, 0, "there is no app %s", id->text);
+    }
+    return rc > 0 ? 0 : -1;
+}
+
+int apps_update(struct db *db, const struct ulid *id, const char *name, const char *description,
+                struct err *e)
+{
+    int64_t changes = 0;
+    if (db_write(db, &changes, e,
+                 "UPDATE app SET name=coalesce(?,name), description=coalesce(?,description),"
+                 " updated_at=? WHERE id=?",
+                 "ssis", name, description, clock_unix_ms(), id->text) != 0) {
+        return -1;
+    }
+    return changes ? 0 : err_set(e, ERR_NOT_FOUND, 0, "there is no app %s", id->text);
+}
+
+int apps_list(struct db *db, const char *before, int limit, struct arena *a, struct app_row **ret,
+              size_t *ret_count, struct err *e)
+{
+    struct db_conn *conn = db_read_begin(db);
+    struct db_rows *rows =
+        db_query(conn, e,
+                 "SELECT " APP_COLUMNS " FROM app WHERE deleting=0 AND (?1='' OR id<?1)"
+                 " ORDER BY id DESC LIMIT ?2",
+                 "si", before, (int64_t)limit);
+    struct app_row *list = arena_alloc(a, sizeof(*list) * (size_t)(limit > 0 ? limit : 1));
+    size_t count = 0;
+    int rc = rows ? 1 : -1;
+    while (rc > 0 && count < (size_t)limit && (rc = db_next(rows, e)) > 0) {
+        apps_read(rows, a, &list[count++]);
+    }
+    db_rows_end(rows);
+    db_read_end(db, conn);
+    *ret = list;
+    *ret_count = count;
+    return rc < 0 ? -1 : 0;
+}
+
+int apps_mark_deleting(struct db *db, const struct ulid *id, struct err *e)
+{
+    return db_write(db, NULL, e, "UPDATE app SET deleting=1, updated_at=? WHERE id=?", "is",
+                    clock_unix_ms(), id->text);
+}
+
+int apps_delete(struct db *db, const struct ulid *id, struct err *e)
+{
+    struct db_conn *conn = NULL;
+    if (db_write_begin(db, &conn, e) != 0) {
+        return -1;
+    }
+    int rc = db_exec(conn, e, "DELETE FROM event WHERE app_id=?", "s", id->text);
+    rc = rc == 0 ? db_exec(conn, e, "DELETE FROM app WHERE id=?", "s", id->text) : rc;
+    return db_write_end(db, conn, rc, e);
+}
+
+int apps_list_deleting(struct db *db, struct arena *a, struct ulid **ret, size_t *ret_count,
+                       struct err *e)
+{
+    enum { APPS_DELETING_MAX = 1000 };
+    struct db_conn *conn = db_read_begin(db);
+    struct db_rows *rows =
+        db_query(conn, e, "SELECT id FROM app WHERE deleting=1 LIMIT 1000", "");
+    struct ulid *list = arena_alloc(a, sizeof(*list) * APPS_DELETING_MAX);
+    size_t count = 0;
+    int rc = rows ? 1 : -1;
+    while (rc > 0 && count < APPS_DELETING_MAX && (rc = db_next(rows, e)) > 0) {
+        (void)ulid_parse(str_of(db_text(rows, 0, a)), &list[count++]);
+    }
+    db_rows_end(rows);
+    db_read_end(db, conn);
+    *ret = list;
+    *ret_count = count;
+    return rc < 0 ? -1 : 0;
+}

@@ -1,0 +1,35 @@
+/*
+ * Apps: the durable projects.
+ */
+#pragma once
+
+#include "control/store/db.h"
+#include "lib/ulid.h"
+
+struct app_row {
+    struct ulid id;
+    const char *name; /* strings live in the arena of the call */
+    const char *description;
+    const char *runtime_preset;
+    int64_t memory_bytes; /* 0: the installation's default */
+    bool deleting;
+    int64_t created_at;
+    int64_t updated_at;
+};
+
+int apps_insert(struct db *db, const struct app_row *row, struct err *e) MUST_CHECK;
+/* ERR_NOT_FOUND. */
+int apps_get(struct db *db, const struct ulid *id, struct arena *a, struct app_row *ret,
+             struct err *e) MUST_CHECK;
+/* NULL fields stay. ERR_NOT_FOUND. */
+int apps_update(struct db *db, const struct ulid *id, const char *name, const char *description,
+                struct err *e) MUST_CHECK;
+/* Newest first, at most limit, those with an id below `before` ("" for all), none that are being deleted. */
+int apps_list(struct db *db, const char *before, int limit, struct arena *a, struct app_row **ret,
+              size_t *ret_count, struct err *e) MUST_CHECK;
+int apps_mark_deleting(struct db *db, const struct ulid *id, struct err *e) MUST_CHECK;
+/* The row with everything under it: sandbox rows, tasks, their events, the app's events. */
+int apps_delete(struct db *db, const struct ulid *id, struct err *e) MUST_CHECK;
+/* Ids of apps whose deletion was begun. */
+int apps_list_deleting(struct db *db, struct arena *a, struct ulid **ret, size_t *ret_count,
+                       struct err *e) MUST_CHECK;
