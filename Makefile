@@ -354,6 +354,9 @@ test:
 	+$(Q)$(MAKE) test-console
 	+$(Q)$(MAKE) test-integration
 
+# Before the first rule that needs it: prerequisites are expanded where they stand.
+HAS_CONSOLE := $(wildcard console/package.json)
+
 # The programs that a test starts; sanitised ones unless PROFILE says otherwise.
 export SANDBOXD_TEST_PROFILE = $(TEST_PROFILE)
 
@@ -382,7 +385,6 @@ shell:
 # Built only when something in it changed; npm ci takes longer than everything else here.
 CONSOLE_SOURCES := $(shell find console -type f -not -path '*/node_modules/*' -not -path '*/dist/*' \
     -not -path '*/.test/*' 2>/dev/null)
-HAS_CONSOLE := $(wildcard console/package.json)
 console: $(if $(HAS_CONSOLE),build/console.ok)
 	$(if $(HAS_CONSOLE),,$(error console/package.json is not there))
 
