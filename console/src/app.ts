@@ -8,7 +8,7 @@ import { fill, h, keep_list, set_attribute, set_text, show } from "./dom.ts";
 import { format_bytes, safe_link, sandbox_word, task_is_over } from "./format.ts";
 import { type Launch, give_up_launch, launch_of, listen_launches, retry_launch } from "./launch.ts";
 import { poll_while_visible } from "./poll.ts";
-import { app_composer } from "./prompt.ts";
+import { app_composer, type Composer } from "./prompt.ts";
 import { type TaskView, task_view } from "./task.ts";
 import type { App, Sandbox, Task } from "./types.ts";
 import { badge, problem_box } from "./ui.ts";
@@ -29,8 +29,8 @@ export function app_page(app_id: string, set_title: (title: string) => void): Pa
     const problem = problem_box();
     const side = sandbox_panel();
     const conversation = task_list(app_id, () => poller.now());
-    const launch = launch_panel(app_id, (prompt) => composer.set_text(prompt), conversation.add);
     const composer = app_composer(app_id, conversation.newest_id);
+    const launch = launch_panel(app_id, composer, conversation);
     const body = h(
         "div",
         { class: "columns" },
@@ -150,6 +150,7 @@ function task_list(app_id: string, ended: () => void): TaskList {
         );
         attach_live(tasks);
         show(empty, tasks.length === 0 && !launch_of(app_id));
+        show(element, tasks.length > 0 || !empty.hidden);
         if (first_time && tasks.length > 0 && tasks.some((task) => !task_is_over(task.status))) {
             scroll_down();
         }
@@ -164,8 +165,9 @@ function task_list(app_id: string, ended: () => void): TaskList {
             }
         }
     }
+    const element = h("div", null, empty, list, jump);
     return {
-        element: h("div", null, empty, list, jump),
+        element,
         async refresh() {
             const { tasks } = await api_get<{ tasks?: Task[] }>(`/v1/apps/${app_id}/tasks?limit=${TASKS_MAX}`);
             render([...(tasks ?? [])].sort((a, b) => (a.id < b.id ? -1 : 1)));
@@ -186,8 +188,8 @@ function task_list(app_id: string, ended: () => void): TaskList {
     };
 }
 
-/* What still happens before the agent has the prompt. */
-function launch_panel(app_id: string, give_back: (prompt: string) => void, posted: (task: Task) => void): { element: HTMLElement; stop(): void } {
+/* What still happens before the agent has the prompt. Until it has, there is no room for another one. */
+function launch_panel(app_id: string, composer: Composer, conversation: TaskList): { element: HTMLElement; stop(): void } {
     const prompt = h("p", null);
     const detail = h("span", { class: "task-detail" });
     const state = badge();
@@ -203,17 +205,19 @@ function launch_panel(app_id: string, give_back: (prompt: string) => void, poste
     );
     const retry = h("button", { type: "button", class: "plain small", onclick: () => retry_launch(app_id) }, "Try again");
     const give_up = h("button", { type: "button", class: "plain small", onclick: () => {
-        give_back(give_up_launch(app_id));
+        composer.set_text(give_up_launch(app_id));
         render(undefined);
     } }, "Take the prompt back");
 
     function render(launch: Launch | undefined): void {
-        show(element, launch !== undefined && launch.step !== "done");
+        const under_way = launch !== undefined && launch.step !== "done";
+        show(element, under_way);
+        show(composer.element, !under_way);
         if (!launch) {
             return;
         }
         if (launch.task) {
-            posted(launch.task);
+            conversation.add(launch.task);
         }
         set_text(prompt, launch.pending.prompt);
         state.set(launch.problem ? "Waiting for you" : "Preparing", launch.problem ? "bad" : "busy");
@@ -263,7 +267,7 @@ function sandbox_panel(): { element: HTMLElement; update(app: App, sandbox: Sand
             set_attribute(open, "href", ready ? url : null);
             set_text(open, status === "running" || !ready ? "Open preview" : "Wake and open preview");
             set_attribute(open, "aria-disabled", ready ? null : "true");
-            set_text(waiting, ready ? "" : waiting_text(status));
+            set_text(waiting, ready ? "" : waiting_text(status, launch_of(app.id) !== undefined));
             show(waiting, !ready);
             link.update(url);
             show(note, url !== null);
@@ -277,10 +281,10 @@ function sandbox_panel(): { element: HTMLElement; update(app: App, sandbox: Sand
     };
 }
 
-function waiting_text(status: string): string {
+function waiting_text(status: string, launching: boolean): string {
     switch (status) {
         case "none":
-            return "The app has no sandbox. A prompt or “Start” makes one.";
+            return launching ? "Opens as soon as the sandbox runs …" : "The app has no sandbox. A prompt or “Start” makes one.";
         case "creating":
         case "starting":
             return "Opens as soon as the sandbox runs …";

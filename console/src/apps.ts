@@ -186,6 +186,7 @@ export function apps_panel(): { element: HTMLElement; stop(): void } {
             (row, app) => row.update(app),
         );
         set_text(count, apps.length === 0 ? "" : String(apps.length));
+        set_attribute(note, "class", apps.length === 0 ? "empty" : "hint");
         set_text(
             note,
             apps.length === 0

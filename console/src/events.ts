@@ -125,6 +125,12 @@ function apply_done(log: TaskLog, event: TaskEvent): void {
     const status = text_of(event["status"]);
     log.status = status;
     log.status_detail = "";
+    for (const entry of log.items) {
+        if (entry.item.kind === "tool" && entry.item.state === "running") {
+            /* Its end was never told. */
+            entry.item = { ...entry.item, state: status === "succeeded" ? "done" : "failed" };
+        }
+    }
     log.done = {
         status,
         failure_reason: text_of(event["failure_reason"]),

@@ -4,10 +4,12 @@ const APP_NAME_WORDS = 5;
 const APP_NAME_CHARS = 40;
 export const PASSWORD_MIN_CHARS = 10;
 
-/* "Add a todo list with …" is the app "todo list": leading verbs and articles name nothing. */
+/* "Add a todo list with …" is the app "Todo list": what leads up to the thing and what follows is no name. */
 const EMPTY_WORDS = new Set(
     "a an the please can could you i we me us my our want need would like to build make create add write develop design".split(" "),
 );
+
+const LINKING_WORDS = new Set("with and or for in on that which where who when using from to by so but plus".split(" "));
 
 export function app_name_of_prompt(prompt: string): string {
     const sentence = prompt.trim().split(/[\n.!?:;]/, 1)[0] ?? "";
@@ -15,13 +17,15 @@ export function app_name_of_prompt(prompt: string): string {
     const start = words.findIndex((word) => !EMPTY_WORDS.has(word.toLowerCase()));
     let name = "";
     for (const word of words.slice(Math.max(start, 0)).slice(0, APP_NAME_WORDS)) {
+        if (name !== "" && LINKING_WORDS.has(word.toLowerCase())) {
+            break;
+        }
         const longer = name === "" ? word : `${name} ${word}`;
         if ([...longer].length > APP_NAME_CHARS) {
             break;
         }
         name = longer;
     }
-    name = name.replace(/ (with|and|or|for|of|in|on|that|which|where|a|an|the|to|by)$/i, "");
     name = name || [...(words[0] ?? "")].slice(0, APP_NAME_CHARS).join("") || "New app";
     return name.charAt(0).toUpperCase() + name.slice(1);
 }

@@ -116,7 +116,7 @@ function header(route: Route): HTMLElement {
         "header",
         { class: "top" },
         h("a", { class: "skip", href: "#main", onclick: skip_to_main }, "Skip to content"),
-        h("a", { class: "brand", href: "#/" }, h("img", { src: "/favicon.svg", alt: "", width: 24, height: 24 }), "sandboxd"),
+        h("a", { class: "brand", href: "#/" }, h("img", { src: "/favicon.svg", alt: "", width: 24, height: 24 }), h("span", null, "sandboxd")),
         h("nav", { "aria-label": "Main" },
           nav_link("#/", "Apps", route.page !== "settings"), nav_link("#/settings", "Settings", route.page === "settings")),
         leave,

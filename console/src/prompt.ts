@@ -46,7 +46,7 @@ function agent_text(agent: Agent): string {
         case "not_connected":
             return `${agent.label} (no key yet)`;
         case "keyless":
-            return `${agent.label} (free model)`;
+            return `${agent.label} (free)`;
         default:
             return agent.label;
     }

@@ -123,7 +123,7 @@ function setup_form(view: SessionView, known_code: string | null, back: (() => v
     }
     const form = h(
         "form",
-        { class: "stack" },
+        { class: "stack", novalidate: true },
         user_name(),
         known_code ? null : field("One-time code", code, "The part after #setup= of the address that the installer printed."),
         field("New password", password, `At least ${PASSWORD_MIN_CHARS} characters.`),
@@ -132,6 +132,11 @@ function setup_form(view: SessionView, known_code: string | null, back: (() => v
         submit,
     );
     on_submit(form, submit, "Setting the password …", async () => {
+        if (!known_code && code.value.trim() === "") {
+            problem.show({ what: "The password was not set.", why: "The one-time code is missing.", next: "" });
+            code.focus();
+            return;
+        }
         const wrong = password_problem(password.value, again.value);
         if (wrong) {
             problem.show({ what: "The password was not set.", why: wrong, next: "" });

@@ -15,10 +15,10 @@ interface Line {
 
 function line(label: string): Line {
     const state = badge();
-    const message = h("p", { class: "hint" });
+    const message = h("dd", { class: "hint status-message" });
     message.hidden = true;
     return {
-        element: h("div", { class: "status-line" }, h("dt", null, label), h("dd", null, state.element, message)),
+        element: h("div", { class: "status-line" }, h("dt", null, label), h("dd", null, state.element), message),
         set(word, tone, text) {
             state.set(word, tone);
             set_text(message, text);

@@ -40,7 +40,7 @@ function tool_view(item: Extract<Item, { kind: "tool" }>): HTMLElement {
     if (item.output.trim() === "") {
         return h("div", { class: "tool" }, h("div", { class: "tool-head" }, ...head));
     }
-    return h("details", { class: "tool" }, h("summary", { class: "tool-head" }, ...head), h("pre", { tabindex: "0" }, item.output));
+    return h("details", { class: "tool", open: item.state === "failed" }, h("summary", { class: "tool-head" }, ...head), h("pre", { tabindex: "0" }, item.output));
 }
 
 function item_view(item: Item): HTMLElement {
@@ -79,13 +79,20 @@ const REASON_WORDS: Record<string, string> = {
     agent_not_connected: "The agent has no key. Store one in Settings → AI Agents.",
 };
 
+/* Why it did not succeed, as far as the lines above do not say it already. */
 function outcome_text(task: Task, log: TaskLog): string {
     const status = log.done?.status ?? task.status;
     if (status === "succeeded") {
         return "";
     }
+    const said = log.items.map(({ item }) => (item.kind === "line" && item.tone === "error" ? item.text : "")).join("\n");
     const reason = log.done?.failure_reason || task.failure_reason || "";
-    const message = log.done?.error_message || task.error_message || "";
+    let message = log.done?.error_message || task.error_message || "";
+    if (message !== "" && said.includes(message)) {
+        message = "";
+    } else if (message === "" && said !== "" && !(reason in REASON_WORDS)) {
+        return "";
+    }
     return [message, REASON_WORDS[reason] ?? (message ? "" : reason)].filter((text) => text !== "").join(" ");
 }
 
@@ -117,7 +124,7 @@ export function task_view(first: Task, listener: { grown(): void; ended(): void 
     const views = new Map<string, ItemView>();
     const state = badge();
     const detail = h("span", { class: "task-detail" });
-    const facts = h("p", { class: "hint facts" });
+    const facts = h("p", { class: "hint" });
     const items = h("div", { class: "items" });
     const dropped = h("p", { class: "line line-status" });
     const outcome = h("p", { class: "line line-error" });
@@ -136,7 +143,7 @@ export function task_view(first: Task, listener: { grown(): void; ended(): void 
         "article",
         { class: "task", "data-task": task.id, "aria-label": "Task" },
         h("div", { class: "message message-user" }, h("p", null, task.prompt)),
-        h("div", { class: "task-state", role: "status" }, state.element, detail, stop),
+        h("div", { class: "task-state" }, h("div", { class: "task-word", role: "status" }, state.element, detail), stop),
         dropped,
         items,
         summary,
@@ -159,7 +166,7 @@ export function task_view(first: Task, listener: { grown(): void; ended(): void 
         render_summary(over);
         const text = over ? outcome_text(task, log) : "";
         set_text(outcome, text);
-        show(outcome, text !== "" && !log.items.some((entry) => entry.item.kind === "line" && entry.item.text === text));
+        show(outcome, text !== "");
         show(replay, over && stream === null && log.last_seq === 0);
         set_text(facts, facts_text(task));
     }

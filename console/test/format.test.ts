@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+    app_name_of_prompt, format_bytes, format_duration, password_problem, retry_after_seconds, safe_link, sandbox_word, task_is_over,
+} from "../src/format.ts";
+
+test("an app is named after the thing, not after the request", () => {
+    assert.equal(app_name_of_prompt("Add a todo list with a text input, an add button, and a delete button"), "Todo list");
+    assert.equal(app_name_of_prompt("please build me a recipe box"), "Recipe box");
+    assert.equal(app_name_of_prompt("Kanban board. With colours."), "Kanban board");
+    assert.equal(app_name_of_prompt("a weather page for Berlin"), "Weather page");
+    assert.equal(app_name_of_prompt("  \n"), "New app");
+    assert.equal(app_name_of_prompt("make"), "Make");
+    assert.equal(app_name_of_prompt("!!!"), "New app");
+    assert.equal(app_name_of_prompt("Übersicht aller Rechnungen"), "Übersicht aller Rechnungen");
+});
+
+test("a name is never longer than 40 characters", () => {
+    assert.equal([...app_name_of_prompt("x".repeat(500))].length, 40);
+    assert.ok([...app_name_of_prompt("extraordinarily ".repeat(20))].length <= 40);
+    assert.ok([...app_name_of_prompt("😀".repeat(300))].length <= 40);
+});
+
+test("a password has ten characters, counted as people count, and is typed twice", () => {
+    assert.match(password_problem("short", "short") ?? "", /5 of at least 10/);
+    assert.match(password_problem("ääääääääää", "ääääääääää ") ?? "", /differ/);
+    assert.equal(password_problem("ääääääääää", "ääääääääää"), null);
+    assert.match(password_problem("😀😀😀😀😀", "😀😀😀😀😀") ?? "", /5 of/);
+});
+
+test("only web addresses become links", () => {
+    assert.equal(safe_link("http://s-1-3000.preview.localhost:8080"), "http://s-1-3000.preview.localhost:8080");
+    assert.equal(safe_link("https://a.example/"), "https://a.example/");
+    for (const bad of ["javascript:alert(1)", " JaVaScRiPt:alert(1)", "data:text/html,x", "file:///etc/passwd", "//x", "x", "", null, undefined]) {
+        assert.equal(safe_link(bad), null, String(bad));
+    }
+});
+
+test("Retry-After is a number or a date, within bounds", () => {
+    const now_ms = Date.parse("2026-01-01T00:00:00Z");
+    assert.equal(retry_after_seconds("7", 5, now_ms), 7);
+    assert.equal(retry_after_seconds(null, 5, now_ms), 5);
+    assert.equal(retry_after_seconds("0", 5, now_ms), 1);
+    assert.equal(retry_after_seconds("999999", 5, now_ms), 300);
+    assert.equal(retry_after_seconds("soon", 5, now_ms), 5);
+    assert.equal(retry_after_seconds("Thu, 01 Jan 2026 00:00:20 GMT", 5, now_ms), 20);
+});
+
+test("figures for people", () => {
+    assert.equal(format_bytes(0), "0 B");
+    assert.equal(format_bytes(1536), "1.5 KiB");
+    assert.equal(format_bytes(2 ** 31), "2.0 GiB");
+    assert.equal(format_bytes(null), "unknown");
+    assert.equal(format_duration(900), "1 s");
+    assert.equal(format_duration(125_000), "2 min 5 s");
+    assert.equal(format_duration(3_720_000), "1 h 2 min");
+});
+
+test("an unknown word of a newer server is shown as it is", () => {
+    assert.deepEqual(sandbox_word("stopped"), ["Asleep", "idle"]);
+    assert.deepEqual(sandbox_word("dreaming"), ["dreaming", "idle"]);
+    assert.equal(task_is_over("queued") || task_is_over("running"), false);
+    assert.equal(task_is_over("budget_reached"), true);
+});
