@@ -1,0 +1,66 @@
+/*
+ * Agent adapters: how each CLI is started and what its lines mean. The supervisor knows nothing of it.
+ *
+ * Pure but for the files they name; the channel's thread and the scheduler call them.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/arena.h"
+#include "lib/buf.h"
+#include "lib/err.h"
+#include "lib/str.h"
+
+#define AGENT_ARGV_MAX 32
+#define AGENT_ENV_MAX 48
+#define AGENT_FILES_MAX 8
+
+struct agent_run {
+    /* in */
+    const char *model;   /* provider/model as the adapter names it; never empty */
+    const char *session; /* conversation to go on with, "" for a new one */
+    const char *token;   /* task token, the only credential the container ever sees */
+    const char *prompt;
+    bool keyless;
+    struct arena *arena;
+    /* out */
+    const char *argv[AGENT_ARGV_MAX + 1];
+    const char *env[AGENT_ENV_MAX + 1]; /* exactly this environment */
+    struct {
+        const char *path; /* below the workspace, "/" separated; directories are made */
+        const char *content;
+    } files[AGENT_FILES_MAX];
+    size_t file_count;
+    const char *stdin_text; /* the prompt as the CLI wants it */
+};
+
+/* What a task's lines added up to so far; belongs to the channel's thread; strings are bounded buffers. */
+struct agent_state {
+    bool terminal;   /* the protocol's last event was seen */
+    bool failed;     /* … and it says failure */
+    char reason[32]; /* agent_error, provider_error, … */
+    struct buf error;
+    struct buf message; /* last text of the agent */
+    char session[128];
+    int64_t tokens_input; /* -1 unknown */
+    int64_t tokens_output;
+    int64_t tokens_cached;
+    bool acted;          /* a tool ran or text came: a model cannot be passed over any more */
+    bool model_unknown;  /* the provider does not know the model */
+};
+
+/* Collects the events of one line: type and JSON members without braces. */
+typedef void (*agent_emit)(void *ctx, const char *type, struct str fields);
+
+struct agent_adapter {
+    const char *id;
+    int (*prepare)(struct agent_run *run, struct err *e);
+    /* One line of stdout. Hostile: anything may come. */
+    void (*line)(struct agent_state *state, struct str line, agent_emit emit, void *ctx);
+};
+
+const struct agent_adapter *agent_find(const char *id);
+void agent_state_init(struct agent_state *state);
+void agent_state_done(struct agent_state *state);
