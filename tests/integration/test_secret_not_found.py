@@ -1,0 +1,186 @@
+"""A key planted in the vault is found nowhere: not in the container's files, environments, process
+list or logs, not in our logs, database or answers (issue 3, items 8 and 14).
+"""
+
+import base64
+import json
+import threading
+
+import pytest
+
+from tests.integration import docker
+from tests.integration.harness import Stack
+from tests.integration.programs import wait_until
+from tests.stubs.model_scenarios import directive
+
+# Everything a process of the sandbox can read, searched from inside while an agent runs.
+SEARCH = r"""
+for needle in "$@"; do
+  for dir in /proc/[0-9]*; do
+    for file in environ cmdline maps mountinfo; do
+      tr '\0' '\n' < $dir/$file 2>/dev/null | grep -qF -- "$needle" && echo "$dir/$file"
+    done
+  done
+  grep -rlF -s -- "$needle" /home /tmp /run /etc /var /opt/sandboxd 2>/dev/null
+done
+true
+"""
+
+
+def forms(key):
+    """The key as it is and as it could be disguised without a thought: base64 of it, hexadecimal."""
+    return [key, base64.b64encode(key.encode()).decode().rstrip("="), key.encode().hex()]
+
+
+@pytest.fixture(scope="module")
+def planted(model):
+    """A stack with a key for every agent; stopped, its logs are searched by the harness too."""
+    with Stack(model=model) as running:
+        running.keys = {}
+        for agent, prefix in (("claude-code", "sk-ant-"), ("opencode", "zen-")):
+            running.keys[agent] = running.secret(prefix)
+            answer = running.api.post(f"/v1/agents/{agent}/api-key", {"api_key": running.keys[agent]})
+            assert answer.status_code in (200, 204), answer.text
+        yield running
+
+
+@pytest.mark.parametrize("agent", ["opencode", "claude-code"])
+def test_a_planted_key_is_found_nowhere_while_its_agent_runs(planted, apps_of, model, agent):
+    apps = apps_of(planted)
+    sandbox = apps.sandbox()
+    planted.preview.wait_answer(sandbox["id"])
+    model.forget()
+    task = planted.api.make_task(sandbox["id"], directive("slow", "15"), agent)
+    wait_until(model.posts, 60, "the model was asked")
+    key = planted.keys[agent]
+    assert any(key in value for value in model.posts()[0].keys.values()), "upstream it is used"
+    needles = [form for k in planted.keys.values() for form in forms(k)]
+    assert docker.run_inside(sandbox["id"], "sh", "-c", SEARCH, "sh", *needles) == ""
+    assert planted.api.task(sandbox["id"], task["id"])["status"] == "running", "searched while it ran"
+
+    inspected = docker.docker("inspect", f"s-{sandbox['id']}")
+    done = planted.api.wait_task(sandbox["id"], task["id"])
+    assert done["status"] == "succeeded", done
+    logged = docker.docker("logs", f"s-{sandbox['id']}", check=False)
+    events = json.dumps([e.data for e in planted.api.events(sandbox["id"], task["id"])])
+    audit = json.dumps(planted.events())
+    for needle in needles:
+        for where, text in {
+            "docker inspect": inspected,
+            "container log": logged.stdout + logged.stderr,
+            "task": json.dumps(done),
+            "task events": events,
+            "audit events": audit,
+        }.items():
+            assert needle not in text, where
+    apps.delete_all()
+
+
+def test_a_planted_key_is_in_no_file_of_the_data_directory(planted):
+    needles = [form.encode() for k in planted.keys.values() for form in forms(k)]
+    for path in planted.data.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            data = path.read_bytes()
+            for needle in needles:
+                assert needle not in data, path
+
+
+def test_a_planted_key_is_in_no_environment_and_no_command_line_of_ours(planted):
+    needles = [form.encode() for k in planted.keys.values() for form in forms(k)]
+    for role, program in planted.programs.items():
+        for name in ("environ", "cmdline"):
+            with open(f"/proc/{program.pid}/{name}", "rb") as file:
+                data = file.read()
+            for needle in needles:
+                assert needle not in data, f"{role}: {name}"
+
+
+def test_the_proxies_environment_holds_no_setting_of_ours(planted):
+    for role in ("preview", "credentials"):
+        with open(f"/proc/{planted[role].pid}/environ", "rb") as file:
+            assert b"SANDBOXD_API_TOKENS" not in file.read()
+
+
+def test_a_key_survives_a_restart_and_still_works(planted, apps_of, model):
+    planted.kill9_and_start("control")
+    apps = apps_of(planted)
+    sandbox = apps.sandbox()
+    model.forget()
+    task = planted.api.make_task(sandbox["id"], directive("say", "hello"), "claude-code")
+    assert planted.api.wait_task(sandbox["id"], task["id"])["status"] == "succeeded"
+    assert model.posts()[0].keys == {"x-api-key": planted.keys["claude-code"]}
+    apps.delete_all()
+
+
+def start_fails(stack, prepare):
+    """Starts the control plane after `prepare` and returns what it said when it gave up."""
+    stack["control"].stop()
+    undo = prepare()
+    try:
+        before = len(stack["control"].log())
+        stack["control"].start()
+        wait_until(lambda: not stack["control"].running(), 20, "it gives up")
+        assert stack["control"].process.returncode != 0
+        return stack["control"].log()[before:]
+    finally:
+        undo()
+        stack["control"].start()
+        stack.wait_ready()
+
+
+def test_a_missing_key_file_stops_the_start_and_is_not_made_anew(planted):
+    path = planted.data / "secrets.key"
+    hidden = planted.data / "secrets.key.away"
+
+    def prepare():
+        path.rename(hidden)
+
+        def undo():
+            assert not path.exists(), "no new key over existing boxes"
+            hidden.rename(path)
+
+        return undo
+
+    said = start_fails(planted, prepare)
+    assert "secrets.key" in said or "SANDBOXD_SECRETS_KEY" in said, said
+
+
+def test_a_wrong_key_file_stops_the_start(planted):
+    path = planted.data / "secrets.key"
+    right = path.read_bytes()
+
+    def prepare():
+        other = bytearray(right)
+        # Another key of the same form: one character of it changed.
+        other[3] = ord("B") if other[3] == ord("A") else ord("A")
+        path.write_bytes(bytes(other))
+        return lambda: path.write_bytes(right)
+
+    said = start_fails(planted, prepare)
+    assert "key" in said, said
+
+
+@pytest.mark.parametrize("body", [{"api_key": ""}, {"api_key": 5}, {}, {"api_key": "a\nb"}, {"api_key": "x" * 100_000}, {"api_key": "x", "more": 1}])
+def test_a_malformed_key_is_refused_and_changes_nothing(planted, body):
+    answer = planted.api.post("/v1/agents/claude-code/api-key", body)
+    assert 400 <= answer.status_code < 500, answer.text
+    agents = {a["id"]: a for a in planted.api.get("/v1/agents").json()["agents"]}
+    assert agents["claude-code"]["status"] == "connected"
+
+
+def test_many_keys_stored_at_once_leave_one_that_works(planted, apps_of, model):
+    keys = [planted.secret("sk-ant-") for _ in range(8)]
+    threads = [
+        threading.Thread(target=planted.api.post, args=("/v1/agents/claude-code/api-key", {"api_key": key})) for key in keys
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    apps = apps_of(planted)
+    sandbox = apps.sandbox()
+    model.forget()
+    task = planted.api.make_task(sandbox["id"], directive("say", "hello"), "claude-code")
+    assert planted.api.wait_task(sandbox["id"], task["id"])["status"] == "succeeded"
+    assert model.posts()[0].keys["x-api-key"] in keys
+    apps.delete_all()
