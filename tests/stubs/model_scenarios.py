@@ -37,7 +37,7 @@ function load(): Todo[] {
   }
 }
 
-export default function App() {
+export function App() {
   const [todos, setTodos] = useState<Todo[]>(load)
   const [text, setText] = useState('')
 
