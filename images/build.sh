@@ -18,7 +18,8 @@ TRAEFIK_VERSION=3.7.15
 PULL_SECONDS_MAX=180
 OURS=(sandboxd-proxy sandboxd-engine sandboxd)
 ALL=("${OURS[@]}" sandboxd-traefik)
-PARTS=(Makefile scripts lib supervisor proxy engine control presets console images traefik)
+PROGRAM_PARTS=(Makefile scripts lib supervisor proxy engine control presets console images ca)
+PARTS=("${PROGRAM_PARTS[@]}" traefik)
 
 git_here() { git -c safe.directory="$root" -C "$root" "$@"; }
 
@@ -36,10 +37,12 @@ prepare_context() { # directory
     chmod -R u=rwX,go=rX "$1"
 }
 
-content_hash() { # directory, commit
+content_hash() { # directory, salt, parts
+    local dir=$1 salt=$2
+    shift 2
     {
-        echo "$2 $TRAEFIK_VERSION"
-        (cd "$1" && find . -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum)
+        echo "$salt"
+        (cd "$dir" && find "$@" -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum)
     } | sha256sum | cut -c 1-12
 }
 
@@ -49,7 +52,7 @@ tag_of() { # commit, content
     if [ -z "$(git_here status --porcelain -- "${PARTS[@]}")" ]; then
         echo "$1"
     else
-        echo "$1-${2:0:8}"
+        echo "$1-$(sha256sum <<<"$2" | cut -c 1-8)"
     fi
 }
 
@@ -113,24 +116,29 @@ build_stages() { # commit
     done
 }
 
+# The image of the same content from before gets the tag; nothing is built then, and nothing restarted.
+reuse() { # image, tag, content
+    built "$1:$2" "$3" && return
+    built "$1:current" "$3" && docker tag "$1:current" "$1:$2"
+}
+
 build_ours() { # tag, content, commit
-    local image missing=no
+    local image missing=()
     for image in "${OURS[@]}"; do
-        built "$image:$1" "$2" || missing=yes
+        reuse "$image" "$1" "$2" || missing+=("$image")
     done
-    [ $missing = yes ] || return 0
+    [ ${#missing[@]} != 0 ] || return 0
     build_stages "$3"
-    for image in "${OURS[@]}"; do
+    for image in "${missing[@]}"; do
         # shellcheck disable=SC2046
-        built "$image:$1" "$2" || build "$image" -f "$context/images/Dockerfile" --target "$image" \
-            --build-arg "SANDBOXD_COMMIT=$3" $(optional_arg npm_config_registry) \
-            --label "sandboxd.content=$2" -t "$image:$1"
+        build "$image" -f "$context/images/Dockerfile" --target "$image" --build-arg "SANDBOXD_COMMIT=$3" \
+            $(optional_arg npm_config_registry) --label "sandboxd.content=$2" -t "$image:$1"
     done
 }
 
 build_traefik() { # tag, content
     local source
-    built "sandboxd-traefik:$1" "$2" && return
+    reuse sandboxd-traefik "$1" "$2" && return
     source=$(traefik_source)
     build sandboxd-traefik -f "$context/images/traefik.Dockerfile" --build-arg "TRAEFIK_IMAGE=$source" \
         --label "sandboxd.content=$2" -t "sandboxd-traefik:$1"
@@ -163,14 +171,15 @@ log=$context.log
 options=()
 commit=$(commit) || die "$root is not a git checkout with a commit: the images are tagged by it"
 prepare_context "$context"
-content=$(content_hash "$context" "$commit")
-tag=$(tag_of "$commit" "$content")
+content=$(content_hash "$context" "$commit" "${PROGRAM_PARTS[@]}")
+edge=$(content_hash "$context" "$TRAEFIK_VERSION" ca images traefik)
+tag=$(tag_of "$commit" "$content$edge")
 case ${1:-} in
 tag) ;;
 '')
     registry_options
     build_ours "$tag" "$content" "$commit"
-    build_traefik "$tag" "$content"
+    build_traefik "$tag" "$edge"
     move_tags "$tag"
     ;;
 *) die "usage: images/build.sh [tag]" ;;

@@ -121,7 +121,7 @@ render_ours() { # path below the folder, to
 
 render_static() {
     render_ours traefik.yml "$out/traefik.yml"
-    grep -Eq "^[^#]*(^|[{,[:space:]\"'])$PREVIEW_ENTRYPOINT[\"']?[[:space:]]*:" "$out/traefik.yml" ||
+    grep -Eq "^[^#]*(^|[{,[:space:]\"'])${PREVIEW_ENTRYPOINT}[\"']?[[:space:]]*:" "$out/traefik.yml" ||
         die "PREVIEW_ENTRYPOINT=$PREVIEW_ENTRYPOINT: traefik/traefik.yml has no entry point of that name; take away the # before it, or correct PREVIEW_ENTRYPOINT in .env"
 }
 
