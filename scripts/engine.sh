@@ -10,6 +10,7 @@ here=$(dirname "$(realpath "$0")")
 
 START_SECONDS_MAX=60
 LOG=/var/log/dockerd.log
+engine_pid=
 
 answers() { docker version --format '{{.Server.Version}}' >/dev/null 2>&1; }
 
@@ -37,16 +38,29 @@ start_engine() {
         return
     fi
     mount_cgroups
-    # A pid file of a dead engine stops the next one.
-    if [ -f /var/run/docker.pid ] && ! kill -0 "$(cat /var/run/docker.pid)" 2>/dev/null; then
-        rm -f /var/run/docker.pid
-    fi
+    forget_dead dockerd /var/run/docker.pid
+    forget_dead containerd /var/run/docker/containerd/containerd.pid
     setsid dockerd >>"$LOG" 2>&1 </dev/null &
+    engine_pid=$!
+}
+
+# The pid file of a program that died stops the next one.
+forget_dead() { # program, pid file
+    [ ! -f "$2" ] || is_running "$1" "$(cat "$2")" || rm -f "$2"
+}
+
+# A zombie is not: a container's first process may never collect it.
+is_running() { # program, pid
+    [ "$(cat "/proc/$2/comm" 2>/dev/null)" = "$1" ] && ! grep -q '^State:.*zombie' "/proc/$2/status"
 }
 
 wait_for_engine() {
     local deadline=$((SECONDS + START_SECONDS_MAX))
     until answers; do
+        if [ -n "$engine_pid" ] && ! kill -0 "$engine_pid" 2>/dev/null; then
+            tail -5 "$LOG" >&2
+            die "the Docker engine ended at once: see the lines above; its log is $LOG"
+        fi
         if [ "$SECONDS" -ge "$deadline" ]; then
             [ ! -f "$LOG" ] || tail -5 "$LOG" >&2
             die "the Docker engine did not answer within $START_SECONDS_MAX s; its log is $LOG or journalctl -u docker"
