@@ -1,0 +1,6 @@
+/*
+ * The commit this program was built from. Constant.
+ */
+#pragma once
+
+const char *version_text(void);
