@@ -71,8 +71,8 @@ function home_page(): Page {
         element: h(
             "div",
             null,
-            h("section", { class: "hero", "aria-labelledby": "hero-title" },
-              h("h1", { id: "hero-title", tabindex: "-1" }, "What do you want to build?"), composer.element),
+            h("section", { class: "hero" },
+              h("h1", { tabindex: "-1" }, "What do you want to build?"), composer.element),
             h("div", { class: "columns" }, apps.element, status.element),
         ),
         title: "Apps",

@@ -1,0 +1,150 @@
+/* What holds on every page: places, small screens, keyboard, failure that looks like failure. */
+import { expect, type Page, test } from "@playwright/test";
+import { api, delete_app, expect_home, watch_faults, watch_network } from "./steps.ts";
+
+let app_id = "";
+
+test.beforeAll(async () => {
+    app_id = (await api<{ id: string }>("POST", "/v1/apps", { name: "A name that is quite long for a phone, all in all", runtime_preset: "node-http" })).id;
+});
+
+test.afterAll(() => delete_app(app_id));
+
+const PLACES = (): [string, string | RegExp][] => [
+    ["/#/", "What do you want to build?"],
+    [`/#/apps/${app_id}`, /A name that is quite long/],
+    ["/#/settings", "Settings"],
+];
+
+async function overflow(page: Page): Promise<number> {
+    return page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+}
+
+for (const scheme of ["light", "dark"] as const) {
+    test(`every page fits 360 px, in ${scheme}, and asks nobody else`, async ({ browser }) => {
+        const context = await browser.newContext({ viewport: { width: 360, height: 740 }, colorScheme: scheme });
+        const foreign = watch_network(context);
+        const page = await context.newPage();
+        const faults = watch_faults(page);
+        for (const [place, title] of PLACES()) {
+            await page.goto(place);
+            await expect(page.getByRole("heading", { level: 1, name: title })).toBeVisible();
+            await page.waitForLoadState("networkidle").catch(() => null);
+            expect(await overflow(page), place).toBeLessThanOrEqual(0);
+        }
+        const ground = await page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+        expect(ground).toBe(scheme === "light" ? "rgb(246, 246, 243)" : "rgb(18, 19, 22)");
+        expect(foreign()).toEqual([]);
+        expect(faults()).toEqual([]);
+        await context.close();
+    });
+}
+
+test("Back, forward and reload keep the place", async ({ page }) => {
+    await page.goto("/#/");
+    await expect_home(page);
+    await page.getByRole("link", { name: /A name that is quite long/ }).click();
+    await expect(page.getByRole("heading", { level: 1, name: /quite long/ })).toBeFocused();
+    await page.getByRole("link", { name: "Settings" }).click();
+    await expect(page.getByRole("heading", { level: 1, name: "Settings" })).toBeVisible();
+    await page.goBack();
+    await expect(page.getByRole("heading", { level: 1, name: /quite long/ })).toBeVisible();
+    await page.reload();
+    await expect(page.getByRole("heading", { level: 1, name: /quite long/ })).toBeVisible();
+    await page.goForward();
+    await expect(page.getByRole("heading", { level: 1, name: "Settings" })).toBeVisible();
+    await page.goto("/#/apps/01kzv3h8m4c9t0q2w5x7y8z9ab");
+    await expect(page.getByRole("heading", { level: 1, name: "No such app" })).toBeVisible();
+});
+
+test("the state of the machine is shown", async ({ page }) => {
+    await page.goto("/#/");
+    const status = page.getByRole("region", { name: "Status" });
+    await expect(status).toContainText(/Docker engine\s*Up/);
+    await expect(status).toContainText(/\d+ of \d+ running/);
+    await expect(status).toContainText(/iB of [\d.]+ GiB free/);
+});
+
+test("a server that is away is not an empty list, and comes back by itself", async ({ page, context }) => {
+    await page.goto("/#/");
+    const row = page.getByRole("listitem").filter({ hasText: "quite long" });
+    await expect(row).toBeVisible();
+    await context.setOffline(true);
+    await expect(page.getByText("Could not refresh the list.")).toBeVisible();
+    await expect(row, "what is known stays").toBeVisible();
+    await context.setOffline(false);
+    await expect(page.getByText("Could not refresh the list.")).toBeHidden();
+
+    await page.route("**/v1/apps?*", (route) => route.abort());
+    await page.reload();
+    await expect(page.getByText("Could not load the apps.")).toBeVisible();
+    await expect(page.getByText("No apps yet")).toHaveCount(0);
+    await page.unroute("**/v1/apps?*");
+    await expect(row).toBeVisible();
+});
+
+test("a session that ends elsewhere leads to the form and back to what was typed", async ({ page, context }) => {
+    await page.goto("/#/");
+    await page.getByLabel("What do you want to build?").fill("half a thought");
+    const cookies = await context.cookies();
+    await context.clearCookies();
+    await expect(page.getByRole("heading", { name: "Sign in" })).toBeVisible();
+    await expect(page.getByText("Your session has ended.")).toBeVisible();
+    await context.addCookies(cookies);
+    await page.reload();
+    await expect(page.getByLabel("What do you want to build?")).toHaveValue("half a thought");
+});
+
+test("a mistake of the console itself is said, with a way on", async ({ page }) => {
+    await page.goto("/#/");
+    await expect_home(page);
+    await page.evaluate(() => setTimeout(() => {
+        throw new Error("planted");
+    }));
+    await expect(page.getByRole("alert").filter({ hasText: "Something in the console broke." })).toContainText("planted");
+    await page.getByRole("button", { name: "Reload" }).click();
+    await expect_home(page);
+    await expect(page.getByText("Something in the console broke.")).toBeHidden();
+});
+
+test("keys work: skip link, navigation, fields", async ({ page }) => {
+    await page.goto("/#/");
+    await expect_home(page);
+    await page.keyboard.press("Tab");
+    await expect(page.getByRole("link", { name: "Skip to content" })).toBeFocused();
+    await page.keyboard.press("Enter");
+    await page.keyboard.press("Tab");
+    await expect(page.getByLabel("What do you want to build?")).toBeFocused();
+    await page.keyboard.press("Tab");
+    await expect(page.getByLabel("Preset")).toBeFocused();
+    await page.keyboard.press("Tab");
+    await expect(page.getByLabel("Agent")).toBeFocused();
+    await page.keyboard.press("Tab");
+    await expect(page.getByRole("button", { name: "Build it" })).toBeFocused();
+});
+
+test("a key goes in and never comes back", async ({ page }) => {
+    const key = "sk-ant-console-test-0123456789abcdef";
+    const bodies: string[] = [];
+    page.on("response", async (response) => {
+        if (response.url().includes("/v1/")) {
+            bodies.push(await response.text().catch(() => ""));
+        }
+    });
+    await page.goto("/#/settings");
+    const agent = page.getByRole("listitem").filter({ has: page.getByRole("heading", { name: "Claude Code" }) });
+    await expect(agent).toContainText("No key");
+    await expect(agent.getByLabel("API key")).toHaveAttribute("type", "password");
+    await agent.getByLabel("API key").fill(key);
+    await agent.getByRole("button", { name: "Store key" }).click();
+    await expect(agent).toContainText("The key is stored.");
+    await expect(agent).toContainText("Connected");
+    await expect(agent.getByLabel("API key")).toHaveValue("");
+    await page.reload();
+    await expect(agent).toContainText("Connected");
+    expect(await page.content()).not.toContain(key);
+    expect(bodies.join("\n")).not.toContain(key);
+    await agent.getByRole("button", { name: "Disconnect Claude Code" }).click();
+    await page.getByRole("dialog").getByRole("button", { name: "Disconnect" }).click();
+    await expect(agent).toContainText("No key");
+});
