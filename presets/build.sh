@@ -78,7 +78,7 @@ image_build() { # <image>: and its parents
         args+=(--build-arg "BASE=$(image_tag "$parent")")
     fi
     if [ "$tag_only" = no ] && ! docker image inspect "$tag" > /dev/null 2>&1; then
-        DOCKER_BUILDKIT=0 docker build -t "$tag" "${args[@]}" "$(stage_context "$1")" >&2 ||
+        DOCKER_BUILDKIT=0 docker build --force-rm -t "$tag" "${args[@]}" "$(stage_context "$1")" >&2 ||
             fail "the image $1 could not be built; the lines above say why"
         stages_remove "$tag"
     fi

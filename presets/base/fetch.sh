@@ -30,8 +30,8 @@ fetch() { # <pin>: unpacks the package into $work/<pin>
     spec=$(pin_get "$pin" package)@$(pin_get "$pin" version)
     want=$(pin_get "$pin" integrity)
     mkdir "$work/$pin"
-    file=$work/$pin/$(cd "$work/$pin" && npm pack --silent "$spec") ||
-        fail "npm could not fetch $spec; is the registry of build-config/npmrc reachable?"
+    file=$work/$pin/$(cd "$work/$pin" && npm pack --loglevel=error "$spec") ||
+        fail "npm could not fetch $spec; the lines above say why; an npmrc in build-config/ can name another registry"
     have=sha512-$(openssl dgst -sha512 -binary "$file" | base64 -w0)
     if [ -n "$want" ] && [ "$have" != "$want" ]; then
         fail "$spec is not what pins.json names: expected $want, got $have"
