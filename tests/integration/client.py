@@ -24,6 +24,11 @@ def last_id(text):
     return LAST_ID.sub(r"\1", text)
 
 
+# Every exchange of the run, for test_openapi.py: (method, path, request, status, content type, JSON text).
+TRAFFIC = []
+TRAFFIC_MAX = 20_000
+
+
 class Api:
     """The API at its loopback port with a bearer token."""
 
@@ -46,9 +51,13 @@ class Api:
             sent.setdefault("content-type", "application/json")
         # A connection of its own for each call, as curl has.
         sent.setdefault("connection", "close")
-        return self._session.request(
+        answer = self._session.request(
             method, self.base + path, data=data, headers=sent, timeout=timeout, stream=stream, allow_redirects=False
         )
+        if not stream and len(TRAFFIC) < TRAFFIC_MAX:
+            kind = answer.headers.get("content-type", "")
+            TRAFFIC.append((method, path, body, answer.status_code, kind, answer.text if "json" in kind else None))
+        return answer
 
     def get(self, path, **more):
         return self.call("GET", path, **more)
