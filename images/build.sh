@@ -30,6 +30,8 @@ prepare_context() { # directory
         while IFS= read -r -d '' name; do
             [ ! -e "$root/$name" ] || printf '%s\0' "$name"
         done | tar -C "$root" --null --no-recursion -T - -c | tar -C "$1" -x --no-same-owner
+    # The built-in configuration is the commit's: what an owner made of it is mounted beside it.
+    git_here archive HEAD -- traefik/traefik.yml traefik/dynamic | tar -C "$1" -x --no-same-owner
     mkdir -p "$1/ca"
     # COPY refuses a folder without files.
     touch "$1/ca/.keep"
@@ -49,7 +51,7 @@ content_hash() { # directory, salt, parts
 commit() { git_here rev-parse --short=12 HEAD; }
 
 tag_of() { # commit, content
-    if [ -z "$(git_here status --porcelain -- "${PARTS[@]}")" ]; then
+    if [ -z "$(git_here status --porcelain -- "${PARTS[@]}" ':!traefik/traefik.yml' ':!traefik/dynamic')" ]; then
         echo "$1"
     else
         echo "$1-$(sha256sum <<<"$2" | cut -c 1-8)"
