@@ -132,6 +132,9 @@ render_dynamic() {
     mkdir "$out/dynamic"
     render_ours dynamic/sandboxd.yml "$out/dynamic/0-sandboxd.yml"
     render_ours dynamic/tls.yml "$out/dynamic/0-tls.yml"
+    if [ ! -r "$mine/dynamic" ] || [ ! -x "$mine/dynamic" ]; then
+        say "traefik/dynamic cannot be read: your own files in it are left out; chmod -R a+rX traefik, then restart traefik"
+    fi
     for file in "$mine"/dynamic/*.yml "$mine"/dynamic/*.yaml "$mine"/dynamic/*.toml; do
         [ -e "$file" ] || [ -L "$file" ] || continue
         name=${file##*/}
