@@ -46,6 +46,22 @@ def stack(model):
         yield running
 
 
+@pytest.fixture(autouse=True)
+def programs_survive(request):
+    """A test that ends a program of the shared stack fails, and leaves a whole stack to the next one."""
+    yield
+    if "stack" not in request.fixturenames:
+        return
+    running = request.getfixturevalue("stack")
+    ended = [program for program in running.programs.values() if not program.running()]
+    said = "\n".join(program.tail() for program in ended)
+    for program in ended:
+        program.start()
+    if ended:
+        running.wait_ready()
+        pytest.fail(f"ended in this test: {', '.join(program.role for program in ended)}\n{said}")
+
+
 @pytest.fixture
 def api(stack):
     return stack.api

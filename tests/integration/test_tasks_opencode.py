@@ -204,12 +204,10 @@ def test_a_refusal_of_the_provider_is_told_in_its_words(stack, box):
         assert done["failure_reason"], done
 
 
-def test_a_rate_limit_that_passes_is_waited_for(stack, box, model):
-    """A provider's retry-after is capped; here it never passes, and the task's own limit ends it."""
-    start = time.monotonic()
-    done = run(stack, box, directive("fail429", "86400"), timeout_s=40)
+def test_a_day_long_retry_after_is_cut_short(stack, box, model):
+    """The agent would wait for any retry-after; ours is capped at a minute, then it asks again."""
+    done = run(stack, box, directive("fail429", "86400"), timeout_s=90)
     assert done["status"] in ("failed", "timed_out"), done
-    assert time.monotonic() - start < 60
     assert len(model.posts()) >= 2, "it was tried again before a day was over"
 
 
