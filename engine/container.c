@@ -72,11 +72,12 @@ static int spec_prepare(struct engine *g, const struct spec_request *request,
     return 0;
 }
 
+/* A container that was never started is not attached yet; one whose network was removed keeps the id of that. */
 static bool is_current(const struct inspect *container, const char *hash,
                        const struct network *network)
 {
     return strcmp(container->spec, hash) == 0 &&
-           strcmp(container->network_id, network->id) == 0;
+           (!*container->network_id || strcmp(container->network_id, network->id) == 0);
 }
 
 bool container_is_current(struct engine *g, const struct inspect *container)

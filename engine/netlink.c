@@ -21,7 +21,7 @@ static int netlink_open(unsigned flags, int *ret_fd, struct err *e)
 {
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | (int)flags, NETLINK_NETFILTER);
     if (fd < 0) {
-        return err_set(e, ERR_IO, errno, "netlink");
+        return err_set(e, ERR_IO, errno, "walls: netlink");
     }
     *ret_fd = fd;
     return 0;
@@ -103,11 +103,11 @@ int netlink_generation(uint32_t *ret_generation, struct err *e)
     }
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
     if (sendto(fd, &request, sizeof(request), 0, (struct sockaddr *)&kernel, sizeof(kernel)) < 0) {
-        return err_set(e, ERR_IO, errno, "ask for the generation of nftables");
+        return err_set(e, ERR_IO, errno, "walls: ask for the generation of nftables");
     }
     ssize_t n = recv(fd, answer, sizeof(answer), 0);
     if (n <= 0 || generation_parse(answer, (size_t)n, ret_generation) < 0) {
-        return err_set(e, ERR_IO, n < 0 ? errno : 0, "the generation of nftables");
+        return err_set(e, ERR_IO, n < 0 ? errno : 0, "walls: the generation of nftables");
     }
     return 0;
 }

@@ -37,6 +37,23 @@ struct str progress_tail(const struct progress *p)
     return str_trim(str_n(p->tail, p->tail_len));
 }
 
+/* Colours and the engine's own remarks are left out: the rest is for people. */
+static void tail_add_plain(struct progress *p, struct str text)
+{
+    struct str escape = STR("\x1b[");
+    if (str_starts(text, STR(" ---> ")) || str_starts(text, STR("Removing intermediate"))) {
+        return;
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        if (!str_starts(str_cut(text, i, text.len), escape)) {
+            tail_add(p, str_cut(text, i, i + 1));
+            continue;
+        }
+        for (i += escape.len; i < text.len && (text.ptr[i] < '@' || text.ptr[i] > '~'); i++) {
+        }
+    }
+}
+
 /* "Step 3/12 : RUN …" → 16 percent and the text. */
 static bool step_parse(struct progress *p, struct str text)
 {
@@ -71,9 +88,10 @@ static void line_parse(struct progress *p, struct str line)
     struct str status = json_get_str(v, "status");
     if (error.ptr || message.ptr) {
         (void)snprintf(p->error, sizeof(p->error), "%.*s", STR_FMT(error.ptr ? error : message));
-    } else if (stream.ptr && !step_parse(p, str_trim(stream)) &&
-               !str_starts(stream, STR(" ---> "))) {
-        tail_add(p, stream);
+    } else if (stream.ptr) {
+        if (!step_parse(p, str_trim(stream))) {
+            tail_add_plain(p, stream);
+        }
     } else if (status.ptr) {
         (void)snprintf(p->step, sizeof(p->step), "%.*s", STR_FMT(status));
     }

@@ -23,6 +23,7 @@
 #include "lib/thread.h"
 
 #define CHECK_INTERVAL_MS 1000
+#define LOAD_TRIES 5
 #define RESOLV_BYTES_MAX 65536
 #define BRIDGES_BYTES_MAX 16384
 #define BRIDGE_FILTER_PATH "/proc/sys/net/bridge/bridge-nf-call-iptables"
@@ -138,20 +139,48 @@ static int walls_check_bridge_filter(struct err *e)
                    "br_netfilter and sysctl -w net.bridge.bridge-nf-call-iptables=1");
 }
 
+/* Loads the batch and lists it. 1: nobody else changed nftables meanwhile, so the listing is of what was loaded. 0: somebody did. */
+static int walls_load_once(struct walls *w, const char *wanted, char **ret_listed,
+                           uint32_t *ret_generation, struct err *e)
+{
+    uint32_t before = 0;
+    uint32_t after = 0;
+    char *listed AUTOFREE = NULL;
+    if (netlink_generation(&before, e) < 0 || walls_nft(wanted, NULL, e) < 0 ||
+        walls_list(w, &listed, e) < 0 || netlink_generation(&after, e) < 0) {
+        return -1;
+    }
+    /* One batch is one generation; the kernel leaves 0 out. */
+    if (after != before + 1 && !(before == UINT32_MAX && after == 1)) {
+        return 0;
+    }
+    *ret_listed = TAKE(listed);
+    *ret_generation = after;
+    return 1;
+}
+
 /* Loads the wanted batch and keeps how the kernel lists it. Under the lock. */
 static int walls_load(struct walls *w, char *take_wanted, struct err *e)
 {
     char *wanted AUTOFREE = take_wanted;
-    char *listed AUTOFREE = NULL;
+    char *listed = NULL;
     uint32_t generation = 0;
-    if (walls_nft(wanted, NULL, e) < 0 || netlink_generation(&generation, e) < 0 ||
-        walls_list(w, &listed, e) < 0) {
+    int loaded = 0;
+    for (int i = 0; i < LOAD_TRIES && loaded == 0; i++) {
+        loaded = walls_load_once(w, wanted, &listed, &generation, e);
+    }
+    if (loaded == 0) {
+        return err_set(e, ERR_UNAVAILABLE, 0,
+                       "walls: somebody changes nftables without a pause, the table cannot be "
+                       "checked");
+    }
+    if (loaded < 0) {
         return -1;
     }
     free(w->wanted);
     free(w->listed);
     w->wanted = TAKE(wanted);
-    w->listed = TAKE(listed);
+    w->listed = listed;
     w->generation = generation;
     return 0;
 }
@@ -187,11 +216,10 @@ static int walls_repair(struct walls *w, struct err *e)
     if (stands < 0 || (stands == 0 && walls_load(w, TAKE(wanted), e) < 0)) {
         return -1;
     }
-    if (stands == 0) {
-        log_warn(!had ? "walls: loaded"
-                      : is_other ? "walls: loaded again with other resolvers or bridges"
-                                 : "walls: somebody changed the table, it was put back",
-                 "table", w->config->table);
+    if (stands == 0 && (!had || is_other)) {
+        log_info("walls: loaded", "table", w->config->table);
+    } else if (stands == 0) {
+        log_warn("walls: somebody changed the table, it was put back", "table", w->config->table);
     }
     return walls_check_bridge_filter(e);
 }
