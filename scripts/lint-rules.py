@@ -48,6 +48,20 @@ BANNED = {
     "ctime": "lib/clock",
     "asctime": "lib/clock",
     "strerror": "err_set with errno",
+    "strsignal": "the number",
+    "setenv": "an environment built for the child",
+    "putenv": "an environment built for the child",
+    "unsetenv": "an environment built for the child",
+    "getpwnam": "the number; a static program has no name service",
+    "getpwuid": "the number; a static program has no name service",
+    "getgrnam": "the number; a static program has no name service",
+    "getgrgid": "the number; a static program has no name service",
+    "gethostbyname": "getaddrinfo",
+    "inet_ntoa": "inet_ntop",
+    "inet_addr": "inet_pton",
+    "ttyname": "ttyname_r",
+    "basename": "a slice",
+    "dirname": "a slice",
     "tmpnam": "mkostemp or O_TMPFILE",
     "mktemp": "mkostemp or O_TMPFILE",
     "pthread_cancel": "a flag and a wake-up",
@@ -55,7 +69,7 @@ BANNED = {
 
 # A call: the name is not a member (x.rand, x->rand), not part of a longer one, and an ( follows.
 CALL = re.compile(r"(?<![\w.])(?<!->)(" + "|".join(BANNED) + r")\s*\(")
-PRODUCT = re.compile(r"(?<![\w.])(?:malloc|realloc|mem_alloc|mem_try_alloc)\s*\([^;]*\w\s*\*\s*\w")
+PRODUCT = re.compile(r"(?<![\w.])(?:malloc|realloc|mem_alloc|mem_try_alloc)\s*\([^;{}]*(?<!sizeof)[\w)]\s*\*\s*[\w(]")
 LEFTOVER = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 # Comments, strings and characters of C, in one pass, so that each is skipped inside the others.
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.DOTALL)

@@ -54,7 +54,9 @@ def test_a_line_comment_is_found(tmp_path):
 
 def test_a_product_as_a_size_is_found(tmp_path):
     assert "may overflow" in run(tmp_path, body("p = malloc(count * size);"))[1][0]
+    assert "may overflow" in run(tmp_path, body("p = mem_alloc(sizeof(*p) * (count));"))[1][0]
     assert run(tmp_path, body("p = malloc(sizeof(*p));")) == (0, [])
+    assert run(tmp_path, "/* A file. */\nvoid *mem_alloc(size_t n)\n{\n    void *p = NULL;\n}\n") == (0, [])
 
 
 def test_a_long_line_is_found(tmp_path):
