@@ -230,7 +230,9 @@ bool http_parser_finish(struct http_parser *p)
     if (p->problem != HTTP_FINE || p->message_whole || !p->head_whole || p->framing != HTTP_UNTIL_CLOSE) {
         return false;
     }
-    return llhttp_finish(&p->ll) == HPE_OK && p->message_whole;
+    /* It reports the pause that the end of a message asks for. */
+    (void)llhttp_finish(&p->ll);
+    return p->message_whole;
 }
 
 void http_parser_stop(struct http_parser *p)

@@ -142,8 +142,8 @@ static void watch_signals(void)
 int preview_serve(const char *data_dir, uint16_t port)
 {
     watch_signals();
-    routes_init(data_dir, &routes_events);
     gate_start(data_dir, wake_standing);
+    routes_init(data_dir, &routes_events);
     visits_init(broker_open(data_dir, "preview", &broker_events, NULL));
     listen_edge(port);
     log_info("preview proxy serves", "listener", "127.0.0.1");

@@ -314,3 +314,306 @@ class Proxy:
 
     def log(self):
         return self.log_path.read_text(errors="replace")
+
+
+# ---- an app, and a client -----------------------------------------------------------------------------------
+
+
+class App:
+    """An HTTP/1.1 server on a real port that does what its path says, down to the byte; keeps what reached it."""
+
+    def __init__(self):
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=256)
+        self.port = self.listener.getsockname()[1]
+        self.requests = []
+        self.connections = 0
+        self.gone = threading.Event()
+        self.release = threading.Event()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self):
+        self.listener.close()
+
+    def count(self, path):
+        return sum(r["path"] == path for r in self.requests)
+
+    def last(self, path):
+        return [r for r in self.requests if r["path"] == path][-1]
+
+    def _accept(self):
+        while True:
+            try:
+                sock, _ = self.listener.accept()
+            except OSError:
+                return
+            self.connections += 1
+            threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+
+    def _serve(self, sock):
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        file = sock.makefile("rb")
+        with contextlib.suppress(OSError, EOFError), sock, file:
+            while self._request(sock, file):
+                pass
+
+    def _request(self, sock, file):
+        line = file.readline().decode("latin-1").split()
+        if len(line) != 3:
+            return False
+        headers = []
+        while (text := file.readline().decode("latin-1").rstrip("\r\n")):
+            name, _, value = text.partition(":")
+            headers.append((name.lower(), value.strip()))
+        request = {"method": line[0], "path": line[1], "headers": headers, "body": b"", "trailers": []}
+        self.requests.append(request)
+        act = getattr(self, "do_" + line[1].split("?")[0].strip("/").replace("-", "_"), self.do_ok)
+        if getattr(act, "reads_body", True):
+            self._body(sock, file, request)
+        return act(sock, request)
+
+    def _body(self, sock, file, request):
+        fields = dict(request["headers"])
+        if fields.get("expect"):
+            sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if fields.get("transfer-encoding") == "chunked":
+            while (size := int(file.readline().strip() or b"0", 16)):
+                request["body"] += file.read(size)
+                file.readline()
+            while (text := file.readline().decode().rstrip("\r\n")):
+                request["trailers"].append(text)
+        else:
+            left = int(fields.get("content-length", 0))
+            while left:
+                part = file.read(min(left, 1 << 20))
+                if not part:
+                    raise EOFError
+                left -= len(part)
+                request["body"] += part
+        request["whole"] = True
+
+    def do_ok(self, sock, request):
+        body = f"{request['method']} {request['path']} {len(request['body'])}".encode()
+        head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\nX-App: yes\r\nKeep-Alive: timeout=30\r\n\r\n".encode()
+        sock.sendall(head + (b"" if request["method"] == "HEAD" else body))
+        return True
+
+    def do_chunked(self, sock, _request):
+        sock.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n5\r\nhello\r\n6\r\n world\r\n0\r\n"
+                     b"X-Sum: 11\r\n\r\n")
+        return True
+
+    def do_until_close(self, sock, _request):
+        sock.sendall(b"HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nto the end")
+        return False
+
+    def do_cut_until_close(self, sock, _request):
+        sock.sendall(b"HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nto the e")
+        time.sleep(0.1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sock.close()
+        return False
+
+    def do_cut_length(self, sock, _request):
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort")
+        return False
+
+    def do_cut_chunked(self, sock, _request):
+        sock.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+        return False
+
+    def do_no_answer(self, _sock, _request):
+        return False
+
+    def do_rubbish(self, sock, _request):
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nhello")
+        return False
+
+    def do_no_content(self, sock, _request):
+        sock.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+        return True
+
+    def do_not_modified(self, sock, _request):
+        sock.sendall(b"HTTP/1.1 304 Not Modified\r\nETag: \"1\"\r\nContent-Length: 99\r\n\r\n")
+        return True
+
+    def do_hints(self, sock, _request):
+        sock.sendall(b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        return True
+
+    def do_cookies(self, sock, _request):
+        sock.sendall(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nSet-Cookie: b=2\r\nConnection: X-Hop\r\nX-Hop: no\r\n"
+                     b"Content-Length: 0\r\n\r\n")
+        return True
+
+    def do_sse(self, sock, _request):
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
+        try:
+            for i in range(3):
+                part = f"data: {i}\n\n".encode()
+                sock.sendall(b"%x\r\n%s\r\n" % (len(part), part))
+                time.sleep(0.15)
+        except OSError:
+            self.gone.set()
+        self._wait_gone(sock)
+        return False
+
+    def _wait_gone(self, sock):
+        """Says `gone` the moment the other side has left."""
+        sock.settimeout(10)
+        try:
+            if not sock.recv(1):
+                self.gone.set()
+        except TimeoutError:
+            pass
+        except OSError:
+            self.gone.set()
+
+    def do_hang(self, sock, _request):
+        self._wait_gone(sock)
+        return False
+
+    def do_slow(self, sock, request):
+        time.sleep(1)
+        return self.do_ok(sock, request)
+
+    def do_gate(self, sock, request):
+        self.release.wait(10)
+        return self.do_ok(sock, request)
+
+    def do_big(self, sock, _request):
+        size = 64 << 20
+        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+        block = bytes(range(256)) * 4096
+        for _ in range(size // len(block)):
+            sock.sendall(block)
+        return True
+
+    def do_early_answer(self, sock, _request):
+        sock.sendall(b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 4\r\nConnection: close\r\n\r\nless")
+        time.sleep(0.2)
+        return False
+
+    do_early_answer.reads_body = False
+
+    def do_ws(self, sock, request):
+        """Switches and echoes whatever comes, byte by byte."""
+        fields = dict(request["headers"])
+        sock.sendall(f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: {fields['upgrade']}\r\nConnection: Upgrade\r\n"
+                     f"Sec-WebSocket-Accept: x\r\n\r\n".encode() + b"\x81\x02hi")
+        while (data := sock.recv(65536)):
+            sock.sendall(data)
+        self.gone.set()
+        return False
+
+    def do_uninvited(self, sock, _request):
+        sock.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\nraw")
+        return False
+
+
+class Answer:
+    """One HTTP/1.1 answer as it came."""
+
+    def __init__(self, status, headers, body, whole, raw):
+        self.status, self.headers, self.body, self.whole, self.raw = status, headers, body, whole, raw
+
+    def header(self, name):
+        return next((v for k, v in self.headers if k == name.lower()), None)
+
+    def all(self, name):
+        return [v for k, v in self.headers if k == name.lower()]
+
+
+class Client:
+    """A connection that sends bytes as given and reads answers strictly."""
+
+    def __init__(self, port, path=None, hello=b""):
+        if path:
+            self.sock = socket.socket(socket.AF_UNIX)
+            self.sock.connect(str(path))
+            self.sock.sendall(hello)
+        else:
+            self.sock = socket.create_connection(("127.0.0.1", port), 5)
+        self.sock.settimeout(40)
+        self.buffer = b""
+        self.closed = False
+
+    def close(self):
+        self.sock.close()
+
+    def send(self, data):
+        self.sock.sendall(data.encode("latin-1") if isinstance(data, str) else data)
+        return self
+
+    def fill(self):
+        try:
+            data = self.sock.recv(262144)
+        except ConnectionError:
+            data = b""
+        if not data:
+            self.closed = True
+        self.buffer += data
+        return bool(data)
+
+    def take(self, size):
+        while len(self.buffer) < size:
+            if not self.fill():
+                raise EOFError
+        data, self.buffer = self.buffer[:size], self.buffer[size:]
+        return data
+
+    def line(self):
+        while b"\r\n" not in self.buffer:
+            if not self.fill():
+                raise EOFError
+        text, self.buffer = self.buffer.split(b"\r\n", 1)
+        return text.decode("latin-1")
+
+    def head(self):
+        status = int(self.line().split()[1])
+        headers = []
+        while (text := self.line()):
+            name, _, value = text.partition(":")
+            headers.append((name.lower(), value.strip()))
+        return status, headers
+
+    def answer(self, method="GET", interim=None):
+        """Reads one; interim ones go to the list. `whole` is False when the connection broke off."""
+        while True:
+            status, headers = self.head()
+            if status >= 200 or status == 101:
+                break
+            if interim is not None:
+                interim.append((status, headers))
+        got = Answer(status, headers, b"", True, b"")
+        try:
+            self._body(got, method)
+        except EOFError:
+            got.whole = False
+        return got
+
+    def _body(self, got, method):
+        if method == "HEAD" or got.status in (101, 204, 304):
+            return
+        if got.header("transfer-encoding") == "chunked":
+            while (size := int(self.line(), 16)):
+                got.body += self.take(size)
+                assert self.line() == ""
+            got.trailers = []
+            while (text := self.line()):
+                got.trailers.append(text)
+        elif got.header("content-length") is not None:
+            left = int(got.header("content-length"))
+            parts = []
+            while left:
+                part = self.take(min(left, max(1, len(self.buffer)))) if self.buffer else (self.fill() or self._eof()) and b""
+                parts.append(part)
+                left -= len(part)
+            got.body = b"".join(parts)
+        else:
+            while self.fill():
+                pass
+            got.body, self.buffer = self.buffer, b""
+
+    @staticmethod
+    def _eof():
+        raise EOFError
