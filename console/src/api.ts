@@ -1,6 +1,6 @@
 /*
- * The one way to the server. Every mutation carries a JSON content type (the server takes a session's
- * mutation no other way); the session itself is a cookie that this program cannot read.
+ * The one way to the server. Every mutation carries a JSON content type (the server takes a
+ * session's mutation no other way); the session itself is a cookie that this program cannot read.
  */
 import { retry_after_seconds } from "./format.ts";
 
@@ -15,8 +15,14 @@ export class ApiError extends Error {
     /* Further keys of the error object, such as the percent of an image build. */
     readonly details: Record<string, unknown>;
 
-    constructor(status: number, code: string, message: string, retryable: boolean, retry_after_s: number,
-                details: Record<string, unknown> = {}) {
+    constructor(
+        status: number,
+        code: string,
+        message: string,
+        retryable: boolean,
+        retry_after_s: number,
+        details: Record<string, unknown> = {},
+    ) {
         super(message);
         this.name = "ApiError";
         this.status = status;
@@ -47,7 +53,12 @@ export function api_delete(path: string): Promise<void> {
     return request<void>("DELETE", path, {});
 }
 
-async function request<T>(method: string, path: string, body?: Record<string, unknown>, signal?: AbortSignal): Promise<T> {
+async function request<T>(
+    method: string,
+    path: string,
+    body?: Record<string, unknown>,
+    signal?: AbortSignal,
+): Promise<T> {
     const timeout = AbortSignal.timeout(REQUEST_TIMEOUT_MS);
     const init: RequestInit = {
         method,
@@ -84,13 +95,22 @@ function parse_json(text: string, status: number): unknown {
     try {
         return JSON.parse(text);
     } catch {
-        throw new ApiError(status, "bad_answer", "The answer is not JSON: something between this page and sandboxd replaced it.", true,
-                           RETRY_AFTER_DEFAULT_S);
+        throw new ApiError(
+            status,
+            "bad_answer",
+            "The answer is not JSON: something between this page and sandboxd replaced it.",
+            true,
+            RETRY_AFTER_DEFAULT_S,
+        );
     }
 }
 
 function error_of_answer(response: Response, text: string, path: string): ApiError {
-    const wait_s = retry_after_seconds(response.headers.get("retry-after"), RETRY_AFTER_DEFAULT_S, Date.now());
+    const wait_s = retry_after_seconds(
+        response.headers.get("retry-after"),
+        RETRY_AFTER_DEFAULT_S,
+        Date.now(),
+    );
     const error = error_of_body(response.status, text, wait_s);
     if (error.status === 401 && !path.startsWith("/v1/session")) {
         on_signed_out();
@@ -107,12 +127,20 @@ function error_of_body(status: number, text: string, wait_s: number): ApiError {
     }
     if (typeof body !== "object" || body === null) {
         const gone = status === 502 || status === 503 || status === 504;
-        const message = gone ? "sandboxd is not running, or just restarting." : `The server answered ${status} without saying why.`;
+        const message = gone
+            ? "sandboxd is not running, or just restarting."
+            : `The server answered ${status} without saying why.`;
         return new ApiError(status, gone ? "network" : "bad_answer", message, gone, wait_s);
     }
     const { code, message, retryable, ...details } = body as Record<string, unknown>;
-    return new ApiError(status, typeof code === "string" ? code : "unknown", typeof message === "string" ? message : `Status ${status}.`,
-                        retryable === true, wait_s, details);
+    return new ApiError(
+        status,
+        typeof code === "string" ? code : "unknown",
+        typeof message === "string" ? message : `Status ${status}.`,
+        retryable === true,
+        wait_s,
+        details,
+    );
 }
 
 export interface Problem {
@@ -126,15 +154,21 @@ export function problem_of(action: string, error: unknown): Problem {
     const what = `Could not ${action}.`;
     if (!(error instanceof ApiError)) {
         const why = error instanceof Error ? error.message : String(error);
-        return { what, why, next: "Reload the page. If it happens again, this is a mistake in the console worth reporting." };
+        return {
+            what,
+            why,
+            next: "Reload the page. If it happens again, this is a mistake in the console worth reporting.",
+        };
     }
     return { what, why: error.message, next: next_step(error) };
 }
 
 const NEXT_STEPS: Record<string, string> = {
-    network: "Check on the server: in ~/.sandboxd/src run “docker compose ps” and “docker compose logs sandboxd”.",
+    network:
+        "Check on the server: in ~/.sandboxd/src run “docker compose ps” and “docker compose logs sandboxd”.",
     unauthorized: "Sign in again.",
-    forbidden: "Open the console at the address the installer printed; no other address may change anything.",
+    forbidden:
+        "Open the console at the address the installer printed; no other address may change anything.",
     not_found: "It was deleted in the meantime. Go back to the list of apps.",
     task_in_progress: "Wait for the task to finish or stop it first.",
     sandbox_exists: "Reload the page; the app has its sandbox already.",
@@ -142,7 +176,8 @@ const NEXT_STEPS: Record<string, string> = {
     engine_unavailable: "Check the Docker engine on the server, then try again.",
     image_building: "The image is built once; this works as soon as it is ready.",
     no_memory: "Stop an app that is not needed, then try again.",
-    walls_down: "On the server, “docker compose logs sandboxd-engine” says what keeps the firewall rules from loading.",
+    walls_down:
+        "On the server, “docker compose logs sandboxd-engine” says what keeps the firewall rules from loading.",
     too_large: "Make it shorter.",
 };
 
@@ -150,5 +185,10 @@ function next_step(error: ApiError): string {
     if (error.code === "too_many_requests") {
         return `Try again in ${error.retry_after_s} s.`;
     }
-    return NEXT_STEPS[error.code] ?? (error.retryable ? "Try again in a moment." : "Change what the reason names, then try again.");
+    return (
+        NEXT_STEPS[error.code] ??
+        (error.retryable
+            ? "Try again in a moment."
+            : "Change what the reason names, then try again.")
+    );
 }

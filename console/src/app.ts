@@ -1,6 +1,7 @@
 /*
- * The page of one app: its conversation with the agent on one side, its preview and sandbox on the other.
- * A reload, another tab and another machine show the same: everything is read from the server.
+ * The page of one app: its conversation with the agent on one side, its preview and sandbox on the
+ * other. A reload, another tab and another machine show the same: everything is read from the
+ * server.
  */
 import { ApiError, api_get, problem_of } from "./api.ts";
 import { app_actions, preview_link } from "./apps.ts";
@@ -27,6 +28,7 @@ export function app_page(app_id: string, set_title: (title: string) => void): Pa
     const title = h("h1", { tabindex: "-1" }, "…");
     const state = badge();
     const problem = problem_box();
+    const action_problem = problem_box(); /* its own: a poll that works clears the other */
     const side = sandbox_panel();
     const conversation = task_list(app_id, () => poller.now());
     const composer = app_composer(app_id, conversation.newest_id);
@@ -34,19 +36,35 @@ export function app_page(app_id: string, set_title: (title: string) => void): Pa
     const body = h(
         "div",
         { class: "columns" },
-        h("section", { class: "conversation", "aria-label": "Conversation" }, conversation.element, launch.element, composer.element),
+        h(
+            "section",
+            { class: "conversation", "aria-label": "Conversation" },
+            conversation.element,
+            launch.element,
+            composer.element,
+        ),
         side.element,
     );
     body.hidden = true;
     const actions = h("div", null);
     let known_actions: ReturnType<typeof app_actions> | null = null;
-    const head = h("div", { class: "page-head" }, h("div", { class: "page-title" }, title, state.element), actions);
+    const head = h(
+        "div",
+        { class: "page-head" },
+        h("div", { class: "page-title" }, title, state.element),
+        actions,
+    );
 
     function render(app: App): void {
         set_text(title, app.name);
         set_title(app.name);
         state.set(...sandbox_word(app.sandbox?.status ?? "none"));
-        known_actions ??= app_actions(app, problem, () => poller.now(), () => (location.hash = "#/"));
+        known_actions ??= app_actions(
+            app,
+            action_problem,
+            () => poller.now(),
+            () => (location.hash = "#/"),
+        );
         known_actions.update(app);
         if (!actions.firstChild) {
             actions.append(known_actions.element);
@@ -62,7 +80,8 @@ export function app_page(app_id: string, set_title: (title: string) => void): Pa
             problem.clear();
         } catch (error) {
             const gone = error instanceof ApiError && error.status === 404;
-            problem.show(problem_of("load the app", error), gone && h("a", { href: "#/" }, "All apps"));
+            const way_out = gone ? [h("a", { href: "#/" }, "All apps")] : [];
+            problem.show(problem_of("load the app", error), ...way_out);
             if (gone) {
                 set_text(title, "No such app");
                 show(body, false);
@@ -73,7 +92,15 @@ export function app_page(app_id: string, set_title: (title: string) => void): Pa
         }
     });
     return {
-        element: h("div", null, h("p", { class: "crumb" }, h("a", { href: "#/" }, "All apps")), head, problem.element, body),
+        element: h(
+            "div",
+            null,
+            h("p", { class: "crumb" }, h("a", { href: "#/" }, "All apps")),
+            head,
+            problem.element,
+            action_problem.element,
+            body,
+        ),
         title: "App",
         stop() {
             poller.stop();
@@ -111,7 +138,11 @@ function at_bottom(): boolean {
 function task_list(app_id: string, ended: () => void): TaskList {
     const list = h("div", { class: "tasks" });
     const empty = h("p", { class: "hint" }, "Nothing was asked of an agent here yet.");
-    const jump = h("button", { type: "button", class: "plain small jump", onclick: () => scroll_down() }, "Jump to latest");
+    const jump = h(
+        "button",
+        { type: "button", class: "plain small jump", onclick: () => scroll_down() },
+        "Jump to latest",
+    );
     const views = new Map<string, TaskView>();
     let known: Task[] = [];
     let follow = true;
@@ -155,7 +186,9 @@ function task_list(app_id: string, ended: () => void): TaskList {
             scroll_down();
         }
     }
-    /* Live: the one that runs (one at a time does). Told in full: the newest. The rest on demand. */
+    /*
+     * Live: the one that runs (one at a time does). Told in full: the newest. The rest on demand.
+     */
     function attach_live(tasks: Task[]): void {
         const live = tasks.find((task) => !task_is_over(task.status));
         const newest = tasks[tasks.length - 1];
@@ -169,7 +202,9 @@ function task_list(app_id: string, ended: () => void): TaskList {
     return {
         element,
         async refresh() {
-            const { tasks } = await api_get<{ tasks?: Task[] }>(`/v1/apps/${app_id}/tasks?limit=${TASKS_MAX}`);
+            const { tasks } = await api_get<{ tasks?: Task[] }>(
+                `/v1/apps/${app_id}/tasks?limit=${TASKS_MAX}`,
+            );
             render([...(tasks ?? [])].sort((a, b) => (a.id < b.id ? -1 : 1)));
         },
         add(task) {
@@ -188,8 +223,15 @@ function task_list(app_id: string, ended: () => void): TaskList {
     };
 }
 
-/* What still happens before the agent has the prompt. Until it has, there is no room for another one. */
-function launch_panel(app_id: string, composer: Composer, conversation: TaskList): { element: HTMLElement; stop(): void } {
+/*
+ * What still happens before the agent has the prompt. Until it has, there is no room for another
+ * one.
+ */
+function launch_panel(
+    app_id: string,
+    composer: Composer,
+    conversation: TaskList,
+): { element: HTMLElement; stop(): void } {
     const prompt = h("p", null);
     const detail = h("span", { class: "task-detail" });
     const state = badge();
@@ -203,11 +245,23 @@ function launch_panel(app_id: string, composer: Composer, conversation: TaskList
         bar,
         problem.element,
     );
-    const retry = h("button", { type: "button", class: "plain small", onclick: () => retry_launch(app_id) }, "Try again");
-    const give_up = h("button", { type: "button", class: "plain small", onclick: () => {
-        composer.set_text(give_up_launch(app_id));
-        render(undefined);
-    } }, "Take the prompt back");
+    const retry = h(
+        "button",
+        { type: "button", class: "plain small", onclick: () => retry_launch(app_id) },
+        "Try again",
+    );
+    const give_up = h(
+        "button",
+        {
+            type: "button",
+            class: "plain small",
+            onclick: () => {
+                composer.set_text(give_up_launch(app_id));
+                render(undefined);
+            },
+        },
+        "Take the prompt back",
+    );
 
     function render(launch: Launch | undefined): void {
         const under_way = launch !== undefined && launch.step !== "done";
@@ -220,8 +274,16 @@ function launch_panel(app_id: string, composer: Composer, conversation: TaskList
             conversation.add(launch.task);
         }
         set_text(prompt, launch.pending.prompt);
-        state.set(launch.problem ? "Waiting for you" : "Preparing", launch.problem ? "bad" : "busy");
-        set_text(detail, launch.problem ? "" : `${launch.detail}${launch.percent === null ? " …" : `, ${launch.percent} %`}`);
+        state.set(
+            launch.problem ? "Waiting for you" : "Preparing",
+            launch.problem ? "bad" : "busy",
+        );
+        set_text(
+            detail,
+            launch.problem
+                ? ""
+                : `${launch.detail}${launch.percent === null ? " …" : `, ${launch.percent} %`}`,
+        );
         show(bar, launch.percent !== null && !launch.problem);
         set_attribute(bar, "value", launch.percent === null ? null : String(launch.percent));
         if (launch.problem) {
@@ -239,11 +301,22 @@ function launch_panel(app_id: string, composer: Composer, conversation: TaskList
     return { element, stop };
 }
 
-function sandbox_panel(): { element: HTMLElement; update(app: App, sandbox: Sandbox | null): void } {
-    const open = h("a", { class: "button primary wide", target: "_blank", rel: "noopener noreferrer" }, "Open preview");
+function sandbox_panel(): {
+    element: HTMLElement;
+    update(app: App, sandbox: Sandbox | null): void;
+} {
+    const open = h(
+        "a",
+        { class: "button primary wide", target: "_blank", rel: "noopener noreferrer" },
+        "Open preview",
+    );
     const link = preview_link();
     const waiting = h("p", { class: "hint" });
-    const note = h("p", { class: "hint" }, "Whoever has this address can load the app. The first visit wakes it when it is asleep.");
+    const note = h(
+        "p",
+        { class: "hint" },
+        "Whoever has this address can load the app. The first visit wakes it when it is asleep.",
+    );
     const failure = problem_box();
     const facts = h("dl", { class: "facts" });
     const element = h(
@@ -263,9 +336,13 @@ function sandbox_panel(): { element: HTMLElement; update(app: App, sandbox: Sand
         update(app, sandbox) {
             const status = sandbox?.status ?? app.sandbox?.status ?? "none";
             const url = safe_link(sandbox?.preview_url ?? app.sandbox?.preview_url);
-            const ready = url !== null && ["running", "stopped", "frozen", "stopping"].includes(status);
+            const ready =
+                url !== null && ["running", "stopped", "frozen", "stopping"].includes(status);
             set_attribute(open, "href", ready ? url : null);
-            set_text(open, status === "running" || !ready ? "Open preview" : "Wake and open preview");
+            set_text(
+                open,
+                status === "running" || !ready ? "Open preview" : "Wake and open preview",
+            );
             set_attribute(open, "aria-disabled", ready ? null : "true");
             set_text(waiting, ready ? "" : waiting_text(status, launch_of(app.id) !== undefined));
             show(waiting, !ready);
@@ -275,7 +352,10 @@ function sandbox_panel(): { element: HTMLElement; update(app: App, sandbox: Sand
             const rows = fact_rows(app, sandbox);
             if (JSON.stringify(rows) !== shown) {
                 shown = JSON.stringify(rows);
-                fill(facts, ...rows.flatMap(([name, value]) => [h("dt", null, name), h("dd", null, value)]));
+                fill(
+                    facts,
+                    ...rows.flatMap(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
+                );
             }
         },
     };
@@ -284,7 +364,9 @@ function sandbox_panel(): { element: HTMLElement; update(app: App, sandbox: Sand
 function waiting_text(status: string, launching: boolean): string {
     switch (status) {
         case "none":
-            return launching ? "Opens as soon as the sandbox runs …" : "The app has no sandbox. A prompt or “Start” makes one.";
+            return launching
+                ? "Opens as soon as the sandbox runs …"
+                : "The app has no sandbox. A prompt or “Start” makes one.";
         case "creating":
         case "starting":
             return "Opens as soon as the sandbox runs …";
@@ -297,7 +379,11 @@ function waiting_text(status: string, launching: boolean): string {
 
 function show_failure(box: ReturnType<typeof problem_box>, sandbox: Sandbox | null): void {
     if (sandbox?.error) {
-        box.show({ what: "The sandbox has a problem.", why: sandbox.error.message, next: "“Start” tries again." });
+        box.show({
+            what: "The sandbox has a problem.",
+            why: sandbox.error.message,
+            next: "“Start” tries again.",
+        });
     } else {
         box.clear();
     }

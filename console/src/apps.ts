@@ -10,20 +10,22 @@ import { action_button, ask, badge, type ProblemBox, problem_box } from "./ui.ts
 const APPS_INTERVAL_MS = 3_000;
 const PAGES_MAX = 10;
 
-/* All apps: pages of 200, and no more than ten of them. */
-export async function load_apps(): Promise<App[]> {
+/* All apps, in pages of 200; `more` when even ten of them did not hold all. */
+async function load_apps(): Promise<{ apps: App[]; more: boolean }> {
     const apps: App[] = [];
     let cursor = "";
     for (let page = 0; page < PAGES_MAX; page += 1) {
         const query = cursor === "" ? "" : `&cursor=${encodeURIComponent(cursor)}`;
-        const answer = await api_get<{ apps?: App[]; next_cursor?: string | null }>(`/v1/apps?limit=200${query}`);
+        const answer = await api_get<{ apps?: App[]; next_cursor?: string | null }>(
+            `/v1/apps?limit=200${query}`,
+        );
         apps.push(...(answer.apps ?? []));
         if (!answer.next_cursor) {
-            break;
+            return { apps, more: false };
         }
         cursor = answer.next_cursor;
     }
-    return apps;
+    return { apps, more: true };
 }
 
 export async function stop_app(app: App, after: () => void): Promise<void> {
@@ -50,7 +52,11 @@ export async function stop_app(app: App, after: () => void): Promise<void> {
 }
 
 export async function start_app(app: App): Promise<void> {
-    await api_post(app.sandbox ? `/v1/sandboxes/${app.sandbox.sandbox_id}/start` : `/v1/apps/${app.id}/sandbox`);
+    await api_post(
+        app.sandbox
+            ? `/v1/sandboxes/${app.sandbox.sandbox_id}/start`
+            : `/v1/apps/${app.id}/sandbox`,
+    );
 }
 
 export function ask_delete(app: App, after: () => void): void {
@@ -73,7 +79,12 @@ export interface AppActions {
 }
 
 /* Start or stop, whichever fits, and delete. */
-export function app_actions(first: App, problem: ProblemBox, changed: () => void, deleted: () => void): AppActions {
+export function app_actions(
+    first: App,
+    problem: ProblemBox,
+    changed: () => void,
+    deleted: () => void,
+): AppActions {
     let app = first;
     const guarded = (action: string, work: () => Promise<void>) => async (): Promise<void> => {
         problem.clear();
@@ -84,9 +95,23 @@ export function app_actions(first: App, problem: ProblemBox, changed: () => void
             problem.show(problem_of(action, error));
         }
     };
-    const start = action_button("Start", "Starting …", "plain small", guarded("start the app", () => start_app(app)));
-    const stop = action_button("Stop", "Stopping …", "plain small", guarded("stop the app", () => stop_app(app, changed)));
-    const remove = h("button", { type: "button", class: "plain small warn", onclick: () => ask_delete(app, deleted) }, "Delete");
+    const start = action_button(
+        "Start",
+        "Starting …",
+        "plain small",
+        guarded("start the app", () => start_app(app)),
+    );
+    const stop = action_button(
+        "Stop",
+        "Stopping …",
+        "plain small",
+        guarded("stop the app", () => stop_app(app, changed)),
+    );
+    const remove = h(
+        "button",
+        { type: "button", class: "plain small warn", onclick: () => ask_delete(app, deleted) },
+        "Delete",
+    );
     return {
         element: h("div", { class: "actions" }, start, stop, remove),
         update(latest) {
@@ -94,7 +119,11 @@ export function app_actions(first: App, problem: ProblemBox, changed: () => void
             const status = app.sandbox?.status ?? "none";
             show(start, ["none", "stopped", "error", "frozen"].includes(status));
             show(stop, ["running", "starting", "frozen"].includes(status));
-            for (const [button, verb] of [[start, "Start"], [stop, "Stop"], [remove, "Delete"]] as const) {
+            for (const [button, verb] of [
+                [start, "Start"],
+                [stop, "Stop"],
+                [remove, "Delete"],
+            ] as const) {
                 set_attribute(button, "aria-label", `${verb} ${app.name}`);
             }
         },
@@ -148,13 +177,25 @@ function app_row(first: App, changed: () => void): Row {
             set_text(name, app.name);
             set_attribute(name, "href", hash_of_app(app.id));
             state.set(...sandbox_word(app.sandbox?.status ?? "none"));
-            const disk = typeof app.sandbox?.disk_bytes === "number" ? `${format_bytes(app.sandbox.disk_bytes)} on disk` : "";
-            set_text(facts, [app.runtime_preset ?? "", disk].filter((fact) => fact !== "").join(" · "));
+            const disk =
+                typeof app.sandbox?.disk_bytes === "number"
+                    ? `${format_bytes(app.sandbox.disk_bytes)} on disk`
+                    : "";
+            set_text(
+                facts,
+                [app.runtime_preset ?? "", disk].filter((fact) => fact !== "").join(" · "),
+            );
             preview.update(app.sandbox?.preview_url);
             actions.update(app);
         },
     };
 }
+
+const NO_APPS =
+    "No apps yet. Describe one above; it gets its own address while it is being built.";
+const ABOUT_PREVIEWS =
+    "A preview address is no secret: whoever has it can load the app. " +
+    "An app that is asleep wakes with the first visit.";
 
 /* Three different things that an empty place could mean: loading, failed, and no apps. */
 export function apps_panel(): { element: HTMLElement; stop(): void } {
@@ -176,7 +217,7 @@ export function apps_panel(): { element: HTMLElement; stop(): void } {
             }
         }
     });
-    function render(apps: App[]): void {
+    function render({ apps, more }: { apps: App[]; more: boolean }): void {
         loaded = true;
         keep_list(
             list,
@@ -185,17 +226,18 @@ export function apps_panel(): { element: HTMLElement; stop(): void } {
             (app) => app_row(app, () => poller.now()),
             (row, app) => row.update(app),
         );
-        set_text(count, apps.length === 0 ? "" : String(apps.length));
+        set_text(count, apps.length === 0 ? "" : `${apps.length}${more ? ", the newest" : ""}`);
         set_attribute(note, "class", apps.length === 0 ? "empty" : "hint");
-        set_text(
-            note,
-            apps.length === 0
-                ? "No apps yet. Describe one above; it gets its own address while it is being built."
-                : "A preview address is no secret: whoever has it can load the app. An app that is asleep wakes with the first visit.",
-        );
+        set_text(note, apps.length === 0 ? NO_APPS : ABOUT_PREVIEWS);
     }
     set_text(note, "Loading …");
-    const element = h("section", { "aria-labelledby": "apps-title" },
-                      h("h2", { id: "apps-title", class: "section-title" }, "Apps ", count), note, problem.element, list);
+    const element = h(
+        "section",
+        { "aria-labelledby": "apps-title" },
+        h("h2", { id: "apps-title", class: "section-title" }, "Apps ", count),
+        note,
+        problem.element,
+        list,
+    );
     return { element, stop: poller.stop };
 }

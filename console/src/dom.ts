@@ -1,6 +1,7 @@
 /*
- * The few lines that stand in for a UI framework. Text is always set as text: there is no way in this
- * program to turn a string into markup, because names, prompts and everything an agent prints are hostile.
+ * The few lines that stand in for a UI framework. Text is always set as text: there is no way in
+ * this program to turn a string into markup, because names, prompts and everything an agent prints
+ * are hostile.
  */
 
 export type Child = Node | string | null | undefined | false;
@@ -28,14 +29,19 @@ export function h<K extends keyof HTMLElementTagNameMap>(
 }
 
 function present(children: Child[]): (Node | string)[] {
-    return children.filter((c): c is Node | string => c !== null && c !== undefined && c !== false && c !== "");
+    return children.filter(
+        (c): c is Node | string => c !== null && c !== undefined && c !== false && c !== "",
+    );
 }
 
 export function fill(element: Element, ...children: Child[]): void {
     element.replaceChildren(...present(children));
 }
 
-/* Writes only what changed: a poll every three seconds must not disturb a selection or a screen reader. */
+/*
+ * Writes only what changed: a poll every three seconds must not disturb a selection or a screen
+ * reader.
+ */
 export function set_text(element: Element, text: string): void {
     if (element.textContent !== text) {
         element.textContent = text;

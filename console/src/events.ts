@@ -1,7 +1,7 @@
 /*
- * The events of a task as a list of things to show. Pure: an event in, the changed list out; events that
- * were seen before (a stream opened anew starts at 1) change nothing. Everything in here is what an
- * agent printed: text, of any length, never markup.
+ * The events of a task as a list of things to show. Pure: an event in, the changed list out;
+ * events that were seen before (a stream opened anew starts at 1) change nothing. Everything in
+ * here is what an agent printed: text, of any length, never markup.
  */
 import type { TaskEvent } from "./types.ts";
 
@@ -10,7 +10,14 @@ const TEXT_MAX_CHARS = 60_000;
 
 export type Item =
     | { kind: "message"; role: string; text: string }
-    | { kind: "tool"; name: string; title: string; state: "running" | "done" | "failed"; path: string; output: string }
+    | {
+          kind: "tool";
+          name: string;
+          title: string;
+          state: "running" | "done" | "failed";
+          path: string;
+          output: string;
+      }
     | { kind: "line"; tone: "notice" | "error" | "status"; text: string };
 
 export interface TaskLog {
@@ -26,12 +33,24 @@ export function new_log(): TaskLog {
     return { last_seq: 0, items: [], dropped: 0, status: null, status_detail: "", done: null };
 }
 
-export const EVENT_TYPES = ["status", "message", "tool", "notice", "error", "done", "truncated"] as const;
+export const EVENT_TYPES = [
+    "status",
+    "message",
+    "tool",
+    "notice",
+    "error",
+    "done",
+    "truncated",
+] as const;
 
 export function parse_event(data: string): TaskEvent | null {
     try {
         const event = JSON.parse(data) as TaskEvent | null;
-        const valid = typeof event === "object" && event !== null && typeof event.type === "string" && Number.isSafeInteger(event.seq);
+        const valid =
+            typeof event === "object" &&
+            event !== null &&
+            typeof event.type === "string" &&
+            Number.isSafeInteger(event.seq);
         return valid ? event : null;
     } catch {
         return null;
@@ -42,7 +61,9 @@ function text_of(value: unknown): string {
     if (typeof value !== "string") {
         return value === null || value === undefined ? "" : JSON.stringify(value);
     }
-    return value.length <= TEXT_MAX_CHARS ? value : `${value.slice(0, TEXT_MAX_CHARS)}\n… (${value.length - TEXT_MAX_CHARS} more characters)`;
+    return value.length <= TEXT_MAX_CHARS
+        ? value
+        : `${value.slice(0, TEXT_MAX_CHARS)}\n… (${value.length - TEXT_MAX_CHARS} more characters)`;
 }
 
 /* True when something changed. */
@@ -57,7 +78,11 @@ export function apply_event(log: TaskLog, event: TaskEvent): boolean {
             log.status_detail = text_of(event["detail"]);
             break;
         case "message":
-            add(log, event.seq, { kind: "message", role: text_of(event["role"]), text: text_of(event["text"]) });
+            add(log, event.seq, {
+                kind: "message",
+                role: text_of(event["role"]),
+                text: text_of(event["text"]),
+            });
             break;
         case "tool":
             apply_tool(log, event);
@@ -69,7 +94,11 @@ export function apply_event(log: TaskLog, event: TaskEvent): boolean {
             add(log, event.seq, { kind: "line", tone: "error", text: text_of(event["message"]) });
             break;
         case "truncated":
-            add(log, event.seq, { kind: "line", tone: "status", text: "Earlier events are no longer kept." });
+            add(log, event.seq, {
+                kind: "line",
+                tone: "status",
+                text: "Earlier events are no longer kept.",
+            });
             break;
         case "done":
             apply_done(log, event);
@@ -111,10 +140,20 @@ function apply_tool(log: TaskLog, event: TaskEvent): void {
     for (let i = log.items.length - 1; i >= 0; i -= 1) {
         const entry = log.items[i];
         const earlier = entry?.item;
-        if (entry && earlier?.kind === "tool" && earlier.state === "running" && earlier.name === item.name
-            && (earlier.path === item.path || earlier.path === "" || item.path === "")
-            && (earlier.title === item.title || earlier.title === "" || item.title === "")) {
-            entry.item = { ...item, title: item.title || earlier.title, path: item.path || earlier.path, output: item.output || earlier.output };
+        if (
+            entry &&
+            earlier?.kind === "tool" &&
+            earlier.state === "running" &&
+            earlier.name === item.name &&
+            (earlier.path === item.path || earlier.path === "" || item.path === "") &&
+            (earlier.title === item.title || earlier.title === "" || item.title === "")
+        ) {
+            entry.item = {
+                ...item,
+                title: item.title || earlier.title,
+                path: item.path || earlier.path,
+                output: item.output || earlier.output,
+            };
             return;
         }
     }

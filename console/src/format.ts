@@ -1,15 +1,25 @@
-/* Pure functions from values of the API to words for people. No DOM: node's test runner runs this file. */
+/*
+ * Pure functions from values of the API to words for people. No DOM: node's test runner runs this
+ * file.
+ */
 
 const APP_NAME_WORDS = 5;
 const APP_NAME_CHARS = 40;
 export const PASSWORD_MIN_CHARS = 10;
 
-/* "Add a todo list with …" is the app "Todo list": what leads up to the thing and what follows is no name. */
+/*
+ * "Add a todo list with …" is the app "Todo list": what leads up to the thing and what follows is
+ * no name.
+ */
 const EMPTY_WORDS = new Set(
-    "a an the please can could you i we me us my our want need would like to build make create add write develop design".split(" "),
+    "a an the please can could you i we me us my our want need would like to build make create add write develop design".split(
+        " ",
+    ),
 );
 
-const LINKING_WORDS = new Set("with and or for in on that which where who when using from to by so but plus".split(" "));
+const LINKING_WORDS = new Set(
+    "with and or for in on that which where who when using from to by so but plus".split(" "),
+);
 
 export function app_name_of_prompt(prompt: string): string {
     const sentence = prompt.trim().split(/[\n.!?:;]/, 1)[0] ?? "";
@@ -59,7 +69,9 @@ export function format_duration(ms: number): string {
         return `${seconds} s`;
     }
     const minutes = Math.floor(seconds / 60);
-    return minutes < 60 ? `${minutes} min ${seconds % 60} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+    return minutes < 60
+        ? `${minutes} min ${seconds % 60} s`
+        : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
 export type Tone = "good" | "busy" | "idle" | "bad";
@@ -114,7 +126,11 @@ export function safe_link(url: string | null | undefined): string | null {
 }
 
 /* `Retry-After`: seconds or a date. Never less than 1 s, never more than 5 min. */
-export function retry_after_seconds(header: string | null, fallback: number, now_ms: number): number {
+export function retry_after_seconds(
+    header: string | null,
+    fallback: number,
+    now_ms: number,
+): number {
     let seconds = fallback;
     if (header !== null && /^\d{1,9}$/.test(header.trim())) {
         seconds = Number(header.trim());

@@ -1,7 +1,8 @@
 /*
- * From a prompt to a task: makes sure that the app has a sandbox, waits for its image where that is still
- * being built, then hands the prompt over. It belongs to the app, not to a page: it goes on when
- * another page is opened and, because what is left to do is kept in the tab's storage, after a reload.
+ * From a prompt to a task: makes sure that the app has a sandbox, waits for its image where that
+ * is still being built, then hands the prompt over. It belongs to the app, not to a page: it goes
+ * on when another page is opened and, because what is left to do is kept in the tab's storage,
+ * after a reload.
  */
 import { ApiError, api_get, api_post, type Problem, problem_of } from "./api.ts";
 import { recall, remember } from "./memory.ts";
@@ -41,7 +42,15 @@ export function listen_launches(listener: (launch: Launch) => void): () => void 
 }
 
 export function start_launch(app_id: string, pending: Pending): void {
-    launches.set(app_id, { app_id, pending, step: "sandbox", detail: "", percent: null, problem: null, task: null });
+    launches.set(app_id, {
+        app_id,
+        pending,
+        step: "sandbox",
+        detail: "",
+        percent: null,
+        problem: null,
+        task: null,
+    });
     save();
     void run(app_id);
 }
@@ -64,7 +73,15 @@ export function resume_launches(): void {
         const stored = JSON.parse(recall("tab", PENDING_LIST) ?? "[]") as [string, Pending][];
         for (const [app_id, pending] of stored) {
             if (!launches.has(app_id)) {
-                launches.set(app_id, { app_id, pending, step: "sandbox", detail: "", percent: null, problem: null, task: null });
+                launches.set(app_id, {
+                    app_id,
+                    pending,
+                    step: "sandbox",
+                    detail: "",
+                    percent: null,
+                    problem: null,
+                    task: null,
+                });
             }
         }
     } catch {
@@ -77,7 +94,13 @@ export function resume_launches(): void {
 
 function save(): void {
     const open = [...launches.values()].filter((launch) => launch.step !== "done");
-    remember("tab", PENDING_LIST, open.length === 0 ? null : JSON.stringify(open.map((launch) => [launch.app_id, launch.pending])));
+    remember(
+        "tab",
+        PENDING_LIST,
+        open.length === 0
+            ? null
+            : JSON.stringify(open.map((launch) => [launch.app_id, launch.pending])),
+    );
 }
 
 function tell(launch: Launch, change: Partial<Launch>): void {
@@ -94,7 +117,12 @@ async function run(app_id: string): Promise<void> {
     }
     running.add(app_id);
     try {
-        tell(launch, { step: "sandbox", detail: "Preparing the sandbox", percent: null, problem: null });
+        tell(launch, {
+            step: "sandbox",
+            detail: "Preparing the sandbox",
+            percent: null,
+            problem: null,
+        });
         const sandbox_id = await ensure_sandbox(launch);
         if (launches.get(app_id) !== launch) {
             return;
@@ -105,7 +133,8 @@ async function run(app_id: string): Promise<void> {
         launches.delete(app_id);
         save();
     } catch (error) {
-        const action = launch.step === "task" ? "hand the prompt to the agent" : "start the sandbox";
+        const action =
+            launch.step === "task" ? "hand the prompt to the agent" : "start the sandbox";
         tell(launch, { problem: problem_of(action, error), percent: null });
     } finally {
         running.delete(app_id);
@@ -124,7 +153,9 @@ function post_task(sandbox_id: string, pending: Pending): Promise<Task> {
 async function find_posted(launch: Launch): Promise<Task | undefined> {
     const { tasks } = await api_get<{ tasks?: Task[] }>(`/v1/apps/${launch.app_id}/tasks?limit=20`);
     const { prompt, after_task_id } = launch.pending;
-    return tasks?.find((task) => task.prompt === prompt && task.id > after_task_id); /* ids sort by time */
+    return tasks?.find(
+        (task) => task.prompt === prompt && task.id > after_task_id,
+    ); /* ids sort by time */
 }
 
 async function ensure_sandbox(launch: Launch): Promise<string> {
@@ -139,13 +170,19 @@ async function create_sandbox(launch: Launch): Promise<string> {
     const { app_id, pending } = launch;
     while (launches.get(app_id) === launch) {
         try {
-            const sandbox = await api_post<Sandbox>(`/v1/apps/${app_id}/sandbox`, pending.ports.length > 0 ? { ports: pending.ports } : {});
+            const sandbox = await api_post<Sandbox>(
+                `/v1/apps/${app_id}/sandbox`,
+                pending.ports.length > 0 ? { ports: pending.ports } : {},
+            );
             return sandbox.id;
         } catch (error) {
             if (!(error instanceof ApiError)) {
                 throw error;
             }
-            const existing = error.code === "sandbox_exists" ? (await api_get<App>(`/v1/apps/${app_id}`)).sandbox : null;
+            const existing =
+                error.code === "sandbox_exists"
+                    ? (await api_get<App>(`/v1/apps/${app_id}`)).sandbox
+                    : null;
             if (existing) {
                 return existing.sandbox_id;
             }
@@ -172,7 +209,10 @@ async function show_image_building(launch: Launch, error: ApiError): Promise<voi
         }
         if (image && typeof image.percent === "number") {
             const step = image.step ? `: ${image.step}` : "";
-            tell(launch, { detail: `Building the image, once per installation${step}`, percent: image.percent });
+            tell(launch, {
+                detail: `Building the image, once per installation${step}`,
+                percent: image.percent,
+            });
         }
         await pause(POLL_MS);
     }

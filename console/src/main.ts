@@ -1,5 +1,6 @@
 /*
- * The start of the console: who is there, which page, and what to do when this program itself fails.
+ * The start of the console: who is there, which page, and what to do when this program itself
+ * fails.
  */
 import { ApiError, listen_signed_out, problem_of } from "./api.ts";
 import { app_page, type Page } from "./app.ts";
@@ -26,7 +27,10 @@ let signed_in = false;
 let has_password = true;
 let retry_timer: ReturnType<typeof setTimeout> | undefined;
 
-/* An exception that nobody expected is shown, not swallowed: a page that stopped working looks alive. */
+/*
+ * An exception that nobody expected is shown, not swallowed: a page that stopped working looks
+ * alive.
+ */
 function fault_bar(): { element: HTMLElement; report(reason: unknown): void } {
     const text = h("span", null);
     const element = h(
@@ -34,13 +38,18 @@ function fault_bar(): { element: HTMLElement; report(reason: unknown): void } {
         { class: "fault", role: "alert" },
         h("strong", null, "Something in the console broke. "),
         text,
-        h("button", { type: "button", class: "plain small", onclick: () => location.reload() }, "Reload"),
+        h(
+            "button",
+            { type: "button", class: "plain small", onclick: () => location.reload() },
+            "Reload",
+        ),
     );
     element.hidden = true;
     return {
         element,
         report(reason) {
-            text.textContent = reason instanceof Error ? `${reason.name}: ${reason.message}` : String(reason);
+            text.textContent =
+                reason instanceof Error ? `${reason.name}: ${reason.message}` : String(reason);
             show(element, true);
         },
     };
@@ -71,8 +80,12 @@ function home_page(): Page {
         element: h(
             "div",
             null,
-            h("section", { class: "hero" },
-              h("h1", { tabindex: "-1" }, "What do you want to build?"), composer.element),
+            h(
+                "section",
+                { class: "hero" },
+                h("h1", { tabindex: "-1" }, "What do you want to build?"),
+                composer.element,
+            ),
             h("div", { class: "columns" }, apps.element, status.element),
         ),
         title: "Apps",
@@ -116,9 +129,18 @@ function header(route: Route): HTMLElement {
         "header",
         { class: "top" },
         h("a", { class: "skip", href: "#main", onclick: skip_to_main }, "Skip to content"),
-        h("a", { class: "brand", href: "#/" }, h("img", { src: "/favicon.svg", alt: "", width: 24, height: 24 }), h("span", null, "sandboxd")),
-        h("nav", { "aria-label": "Main" },
-          nav_link("#/", "Apps", route.page !== "settings"), nav_link("#/settings", "Settings", route.page === "settings")),
+        h(
+            "a",
+            { class: "brand", href: "#/" },
+            h("img", { src: "/favicon.svg", alt: "", width: 24, height: 24 }),
+            h("span", null, "sandboxd"),
+        ),
+        h(
+            "nav",
+            { "aria-label": "Main" },
+            nav_link("#/", "Apps", route.page !== "settings"),
+            nav_link("#/settings", "Settings", route.page === "settings"),
+        ),
         leave,
         problem.element,
     );
@@ -141,7 +163,11 @@ function show_route(moved: boolean): void {
     leave_page();
     page = make_page(route);
     set_title(page.title);
-    fill(view, header(route), h("main", { id: "main", class: "page", tabindex: "-1" }, page.element));
+    fill(
+        view,
+        header(route),
+        h("main", { id: "main", class: "page", tabindex: "-1" }, page.element),
+    );
     if (moved) {
         window.scrollTo(0, 0);
         view.querySelector<HTMLElement>("h1")?.focus({ preventScroll: true });
@@ -170,9 +196,24 @@ function show_unreachable(error: unknown): void {
     const problem = problem_box();
     const shown = problem_of("reach sandboxd", error);
     problem.show({ ...shown, next: `${shown.next} The console keeps trying.` });
-    fill(view, h("main", { class: "door", id: "main" }, h("div", { class: "card door-card" },
-        h("p", { class: "brand" }, h("img", { src: "/favicon.svg", alt: "", width: 28, height: 28 }), "sandboxd"),
-        problem.element)));
+    fill(
+        view,
+        h(
+            "main",
+            { class: "door", id: "main" },
+            h(
+                "div",
+                { class: "card door-card" },
+                h(
+                    "p",
+                    { class: "brand" },
+                    h("img", { src: "/favicon.svg", alt: "", width: 28, height: 28 }),
+                    "sandboxd",
+                ),
+                problem.element,
+            ),
+        ),
+    );
     retry_timer = setTimeout(() => void boot(), RETRY_MS);
 }
 
@@ -182,7 +223,8 @@ async function boot(): Promise<void> {
         has_password = session.password_set;
         if (session.authenticated) {
             signed_in = true;
-            setup_code = null; /* a code made after this session would have ended it: this one is old */
+            setup_code =
+                null; /* a code made after this session would have ended it: this one is old */
             resume_launches();
             show_route(false);
         } else {
@@ -193,7 +235,10 @@ async function boot(): Promise<void> {
     }
 }
 
-/* Somebody opens the installer's address in a tab that shows the console already: only the fragment changes. */
+/*
+ * Somebody opens the installer's address in a tab that shows the console already: only the
+ * fragment changes.
+ */
 function on_hash_change(): void {
     const code = take_setup_code();
     if (code !== null) {

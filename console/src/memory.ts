@@ -1,6 +1,7 @@
 /*
- * What the browser remembers between reloads: drafts and choices. Never a key, a password or a code.
- * A browser may forbid storage altogether; then nothing is remembered and everything else works.
+ * What the browser remembers between reloads: drafts and choices. Never a key, a password or a
+ * code. A browser may forbid storage altogether; then nothing is remembered and everything else
+ * works.
  */
 
 export function remember(store: "tab" | "browser", name: string, value: string | null): void {

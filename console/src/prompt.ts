@@ -1,6 +1,6 @@
 /*
- * The box that a prompt is typed into. On the home page it makes an app of it; on an app's page it continues.
- * A draft survives a reload and an expired session.
+ * The box that a prompt is typed into. On the home page it makes an app of it; on an app's page it
+ * continues. A draft survives a reload and an expired session.
  */
 import { api_get, api_post, problem_of } from "./api.ts";
 import { fill, h } from "./dom.ts";
@@ -19,7 +19,12 @@ export interface Composer {
 }
 
 function prompt_area(label: string, placeholder: string, draft: string): HTMLTextAreaElement {
-    const area = h("textarea", { "aria-label": label, placeholder, rows: 3, maxlength: PROMPT_MAX_CHARS });
+    const area = h("textarea", {
+        "aria-label": label,
+        placeholder,
+        rows: 3,
+        maxlength: PROMPT_MAX_CHARS,
+    });
     area.value = recall("tab", draft) ?? "";
     area.addEventListener("input", () => {
         remember("tab", draft, area.value);
@@ -67,7 +72,11 @@ interface Choice<T> {
 }
 
 /* A select that remembers what was chosen last; a new list keeps the choice. */
-function choice<T extends { id: string }>(remembered: string, text: (item: T) => string, usable: (item: T) => boolean): Choice<T> {
+function choice<T extends { id: string }>(
+    remembered: string,
+    text: (item: T) => string,
+    usable: (item: T) => boolean,
+): Choice<T> {
     const select = h("select", null);
     let items: T[] = [];
     select.addEventListener("change", () => remember("browser", remembered, select.value));
@@ -120,13 +129,24 @@ async function load_presets(presets: Choice<Preset>, problem: ProblemBox): Promi
     }
 }
 
-function composer_form(area: HTMLTextAreaElement, controls: HTMLElement[], submit: HTMLButtonElement, problem: ProblemBox,
-                       work: () => Promise<void>): HTMLFormElement {
+function composer_form(
+    area: HTMLTextAreaElement,
+    controls: HTMLElement[],
+    submit: HTMLButtonElement,
+    problem: ProblemBox,
+    work: () => Promise<void>,
+): HTMLFormElement {
     const form = h(
         "form",
         { class: "composer" },
         area,
-        h("div", { class: "composer-bar" }, ...controls, h("span", { class: "hint keys" }, "Ctrl + Enter"), submit),
+        h(
+            "div",
+            { class: "composer-bar" },
+            ...controls,
+            h("span", { class: "hint keys" }, "Ctrl + Enter"),
+            submit,
+        ),
         problem.element,
     );
     form.addEventListener("submit", (event) => {
@@ -144,31 +164,54 @@ function composer_form(area: HTMLTextAreaElement, controls: HTMLElement[], submi
 export function home_composer(): Composer {
     const draft = "draft.home";
     const problem = problem_box();
-    const area = prompt_area("What do you want to build?", "A todo list with a delete button on each row …", draft);
-    const presets = choice<Preset>("preset", preset_text, (preset) => preset.image?.status !== "failed");
+    const area = prompt_area(
+        "What do you want to build?",
+        "A todo list with a delete button on each row …",
+        draft,
+    );
+    const presets = choice<Preset>(
+        "preset",
+        preset_text,
+        (preset) => preset.image?.status !== "failed",
+    );
     const agents = agent_choice();
-    const submit = h("button", { type: "submit", class: "primary", "data-busy": "Creating the app …" }, "Build it");
-    const form = composer_form(area, [field("Preset", presets.select), field("Agent", agents.select)], submit, problem, async () => {
-        problem.clear();
-        const prompt = area.value.trim();
-        const preset = presets.chosen();
-        if (!agent_is_usable(agents.chosen(), problem)) {
-            return;
-        }
-        try {
-            const app = await api_post<App>("/v1/apps", {
-                name: app_name_of_prompt(prompt),
-                ...(preset ? { runtime_preset: preset.id } : {}),
-            });
-            remember("tab", draft, null);
-            area.value = "";
-            const ports = preset?.port ? [preset.port] : [];
-            start_launch(app.id, { prompt, agent: agents.chosen()?.id ?? "", ports, after_task_id: "" });
-            location.hash = hash_of_app(app.id);
-        } catch (error) {
-            problem.show(problem_of("create the app", error));
-        }
-    });
+    const submit = h(
+        "button",
+        { type: "submit", class: "primary", "data-busy": "Creating the app …" },
+        "Build it",
+    );
+    const form = composer_form(
+        area,
+        [field("Preset", presets.select), field("Agent", agents.select)],
+        submit,
+        problem,
+        async () => {
+            problem.clear();
+            const prompt = area.value.trim();
+            const preset = presets.chosen();
+            if (!agent_is_usable(agents.chosen(), problem)) {
+                return;
+            }
+            try {
+                const app = await api_post<App>("/v1/apps", {
+                    name: app_name_of_prompt(prompt),
+                    ...(preset ? { runtime_preset: preset.id } : {}),
+                });
+                remember("tab", draft, null);
+                area.value = "";
+                const ports = preset?.port ? [preset.port] : [];
+                start_launch(app.id, {
+                    prompt,
+                    agent: agents.chosen()?.id ?? "",
+                    ports,
+                    after_task_id: "",
+                });
+                location.hash = hash_of_app(app.id);
+            } catch (error) {
+                problem.show(problem_of("create the app", error));
+            }
+        },
+    );
     void load_presets(presets, problem);
     void load_agents(agents, problem);
     return { element: form, set_text: (text) => set_area(area, draft, text) };
@@ -180,14 +223,23 @@ export function app_composer(app_id: string, newest_task_id: () => string): Comp
     const problem = problem_box();
     const area = prompt_area("What should change?", "What should change?", draft);
     const agents = agent_choice();
-    const submit = h("button", { type: "submit", class: "primary", "data-busy": "Sending …" }, "Send");
+    const submit = h(
+        "button",
+        { type: "submit", class: "primary", "data-busy": "Sending …" },
+        "Send",
+    );
     const form = composer_form(area, [field("Agent", agents.select)], submit, problem, async () => {
         problem.clear();
         if (!agent_is_usable(agents.chosen(), problem)) {
             return;
         }
         const prompt = area.value.trim();
-        start_launch(app_id, { prompt, agent: agents.chosen()?.id ?? "", ports: [], after_task_id: newest_task_id() });
+        start_launch(app_id, {
+            prompt,
+            agent: agents.chosen()?.id ?? "",
+            ports: [],
+            after_task_id: newest_task_id(),
+        });
         set_area(area, draft, "");
     });
     void load_agents(agents, problem);

@@ -1,6 +1,7 @@
 /*
- * The little Markdown that agents write, as blocks: headings, lists, fenced code, and inside a line `code` and
- * **bold**. What it does not know stays text, links and raw HTML above all. Pure, linear in its input.
+ * The little Markdown that agents write, as blocks: headings, lists, fenced code, and inside a
+ * line `code` and **bold**. What it does not know stays text, links and raw HTML above all. Pure,
+ * linear in its input.
  */
 
 export interface Span {
@@ -63,7 +64,12 @@ export function blocks_of(text: string): Block[] {
 }
 
 /* Headings and list items; false for an ordinary line. */
-function add_marked_line(blocks: Block[], line: string, end_paragraph: () => void, in_paragraph: boolean): boolean {
+function add_marked_line(
+    blocks: Block[],
+    line: string,
+    end_paragraph: () => void,
+    in_paragraph: boolean,
+): boolean {
     const heading = /^#{1,6} (.+)$/.exec(line);
     if (heading?.[1]) {
         end_paragraph();

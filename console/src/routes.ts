@@ -1,6 +1,6 @@
 /*
- * Which page an address means. The place is kept in the fragment: Back works, a reload keeps it, and the
- * server needs to know one document only. No DOM: node's test runner runs this file.
+ * Which page an address means. The place is kept in the fragment: Back works, a reload keeps it,
+ * and the server needs to know one document only. No DOM: node's test runner runs this file.
  */
 
 export type Route = { page: "home" } | { page: "app"; app_id: string } | { page: "settings" };

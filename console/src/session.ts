@@ -1,6 +1,6 @@
 /*
- * Who is there: the state of the session, sign-in by password, and setting the password with a one-time
- * code. A code or password lives in the form and in one request, nowhere else.
+ * Who is there: the state of the session, sign-in by password, and setting the password with a
+ * one-time code. A code or password lives in the form and in one request, nowhere else.
  */
 import { ApiError, api_delete, api_get, api_post, problem_of } from "./api.ts";
 import { type Child, fill, h } from "./dom.ts";
@@ -41,7 +41,11 @@ export interface SessionView {
 /* The page for somebody without a session; it changes between its two forms by itself. */
 export function session_page(view: SessionView): HTMLElement {
     const main = h("main", { class: "door", id: "main", tabindex: "-1" });
-    const show_sign_in = (): void => fill(main, sign_in_form(view, () => show_setup(null)));
+    const show_sign_in = (): void =>
+        fill(
+            main,
+            sign_in_form(view, () => show_setup(null)),
+        );
     const show_setup = (code: string | null): void =>
         fill(main, setup_form(view, code, view.password_set ? show_sign_in : null));
     if (view.setup_code || !view.password_set) {
@@ -56,7 +60,12 @@ function card(title: string, view: SessionView, ...children: Child[]): HTMLEleme
     return h(
         "div",
         { class: "card door-card" },
-        h("p", { class: "brand" }, h("img", { src: "/favicon.svg", alt: "", width: 28, height: 28 }), "sandboxd"),
+        h(
+            "p",
+            { class: "brand" },
+            h("img", { src: "/favicon.svg", alt: "", width: 28, height: 28 }),
+            "sandboxd",
+        ),
         h("h1", null, title),
         view.notice ? h("p", { class: "notice", role: "status" }, view.notice) : null,
         ...children,
@@ -69,7 +78,14 @@ function password_input(autocomplete: string): HTMLInputElement {
 
 /* Password managers file a password under a user name; there is one owner. */
 function user_name(): HTMLElement {
-    return h("input", { type: "text", name: "username", autocomplete: "username", value: "owner", hidden: true, readonly: true });
+    return h("input", {
+        type: "text",
+        name: "username",
+        autocomplete: "username",
+        value: "owner",
+        hidden: true,
+        readonly: true,
+    });
 }
 
 function sign_in_form(view: SessionView, use_code: () => void): HTMLElement {
@@ -77,7 +93,14 @@ function sign_in_form(view: SessionView, use_code: () => void): HTMLElement {
     const password = password_input("current-password");
     password.autofocus = true;
     const submit = h("button", { type: "submit", class: "primary wide" }, "Sign in");
-    const form = h("form", { class: "stack" }, user_name(), field("Password", password), problem.element, submit);
+    const form = h(
+        "form",
+        { class: "stack" },
+        user_name(),
+        field("Password", password),
+        problem.element,
+        submit,
+    );
     on_submit(form, submit, "Signing in …", async () => {
         problem.clear();
         try {
@@ -93,7 +116,11 @@ function sign_in_form(view: SessionView, use_code: () => void): HTMLElement {
 
 function sign_in_problem(error: unknown): ReturnType<typeof problem_of> {
     const problem = problem_of("sign in", error);
-    if (error instanceof ApiError && (error.status === 401 || error.status === 403) && error.code === "unauthorized") {
+    if (
+        error instanceof ApiError &&
+        (error.status === 401 || error.status === 403) &&
+        error.code === "unauthorized"
+    ) {
         problem.next = "Try again, or get a one-time code as described below.";
     }
     return problem;
@@ -104,15 +131,37 @@ function new_code_help(summary: string, use_code: (() => void) | null): HTMLElem
         "details",
         { class: "help" },
         h("summary", null, summary),
-        h("p", null, "On the server, in ", h("code", null, "~/.sandboxd/src"), ", this prints a new sign-in address. It ends all sessions."),
+        h(
+            "p",
+            null,
+            "On the server, in ",
+            h("code", null, "~/.sandboxd/src"),
+            ", this prints a new sign-in address. It ends all sessions.",
+        ),
         h("pre", { tabindex: "0" }, NEW_CODE_COMMAND),
-        use_code ? h("button", { type: "button", class: "plain", onclick: use_code }, "Enter a one-time code") : null,
+        use_code
+            ? h(
+                  "button",
+                  { type: "button", class: "plain", onclick: use_code },
+                  "Enter a one-time code",
+              )
+            : null,
     );
 }
 
-function setup_form(view: SessionView, known_code: string | null, back: (() => void) | null): HTMLElement {
+function setup_form(
+    view: SessionView,
+    known_code: string | null,
+    back: (() => void) | null,
+): HTMLElement {
     const problem = problem_box();
-    const code = h("input", { type: "text", autocomplete: "one-time-code", required: true, maxlength: 200, spellcheck: "false" });
+    const code = h("input", {
+        type: "text",
+        autocomplete: "one-time-code",
+        required: true,
+        maxlength: 200,
+        spellcheck: "false",
+    });
     const password = password_input("new-password");
     const again = password_input("new-password");
     const submit = h("button", { type: "submit", class: "primary wide" }, "Set password");
@@ -125,7 +174,13 @@ function setup_form(view: SessionView, known_code: string | null, back: (() => v
         "form",
         { class: "stack", novalidate: true },
         user_name(),
-        known_code ? null : field("One-time code", code, "The part after #setup= of the address that the installer printed."),
+        known_code
+            ? null
+            : field(
+                  "One-time code",
+                  code,
+                  "The part after #setup= of the address that the installer printed.",
+              ),
         field("New password", password, `At least ${PASSWORD_MIN_CHARS} characters.`),
         field("The same again", again),
         problem.element,
@@ -133,7 +188,11 @@ function setup_form(view: SessionView, known_code: string | null, back: (() => v
     );
     on_submit(form, submit, "Setting the password …", async () => {
         if (!known_code && code.value.trim() === "") {
-            problem.show({ what: "The password was not set.", why: "The one-time code is missing.", next: "" });
+            problem.show({
+                what: "The password was not set.",
+                why: "The one-time code is missing.",
+                next: "",
+            });
             code.focus();
             return;
         }
@@ -147,7 +206,10 @@ function setup_form(view: SessionView, known_code: string | null, back: (() => v
         try {
             const entered = code.value.trim();
             await api_post("/v1/session/setup", {
-                code: known_code ?? setup_code_of_hash(entered.slice(Math.max(entered.indexOf("#"), 0))) ?? entered,
+                code:
+                    known_code ??
+                    setup_code_of_hash(entered.slice(Math.max(entered.indexOf("#"), 0))) ??
+                    entered,
                 password: password.value,
             });
             view.done();
@@ -158,10 +220,16 @@ function setup_form(view: SessionView, known_code: string | null, back: (() => v
     return card(
         view.password_set ? "Choose a new password" : "Choose a password",
         view,
-        h("p", { class: "hint" }, "It opens this console from now on. The code that brought you here works once."),
+        h(
+            "p",
+            { class: "hint" },
+            "It opens this console from now on. The code that brought you here works once.",
+        ),
         form,
         new_code_help("The code does not work?", null),
-        back ? h("button", { type: "button", class: "plain", onclick: back }, "Back to sign-in") : null,
+        back
+            ? h("button", { type: "button", class: "plain", onclick: back }, "Back to sign-in")
+            : null,
     );
 }
 
@@ -173,7 +241,12 @@ function setup_problem(error: unknown): ReturnType<typeof problem_of> {
     return problem;
 }
 
-function on_submit(form: HTMLFormElement, submit: HTMLButtonElement, busy_label: string, work: () => Promise<void>): void {
+function on_submit(
+    form: HTMLFormElement,
+    submit: HTMLButtonElement,
+    busy_label: string,
+    work: () => Promise<void>,
+): void {
     form.addEventListener("submit", (event) => {
         event.preventDefault();
         void run_busy(submit, busy_label, work);

@@ -28,10 +28,24 @@ function agent_row(first: Agent, changed: () => void): Row {
     const problem = problem_box();
     const stored = h("p", { class: "notice", role: "status" });
     stored.hidden = true;
-    const key = h("input", { type: "password", autocomplete: "off", required: true, maxlength: 4096, spellcheck: "false" });
+    const key = h("input", {
+        type: "password",
+        autocomplete: "off",
+        required: true,
+        maxlength: 4096,
+        spellcheck: "false",
+    });
     const submit = h("button", { type: "submit", class: "primary small" }, "Store key");
-    const form = h("form", { class: "key-form" },
-                   field("API key", key, "Stored sealed on the server. It is never shown again and never enters a sandbox."), submit);
+    const form = h(
+        "form",
+        { class: "key-form" },
+        field(
+            "API key",
+            key,
+            "Stored sealed on the server. It is never shown again and never enters a sandbox.",
+        ),
+        submit,
+    );
     form.addEventListener("submit", (event) => {
         event.preventDefault();
         void run_busy(submit, "Storing …", async () => {
@@ -48,21 +62,38 @@ function agent_row(first: Agent, changed: () => void): Row {
             }
         });
     });
-    const disconnect = h("button", { type: "button", class: "plain small warn", onclick: () => ask({
-        title: `Disconnect ${agent.label}?`,
-        text: "Its key is deleted from the server. Tasks that run lose it at once.",
-        confirm: "Disconnect",
-        busy: "Disconnecting …",
-        action: "disconnect the agent",
-        work: async () => {
-            await api_post(`/v1/agents/${agent.id}/disconnect`);
-            show(stored, false);
-            changed();
+    const disconnect = h(
+        "button",
+        {
+            type: "button",
+            class: "plain small warn",
+            onclick: () =>
+                ask({
+                    title: `Disconnect ${agent.label}?`,
+                    text: "Its key is deleted from the server. Tasks that run lose it at once.",
+                    confirm: "Disconnect",
+                    busy: "Disconnecting …",
+                    action: "disconnect the agent",
+                    work: async () => {
+                        await api_post(`/v1/agents/${agent.id}/disconnect`);
+                        show(stored, false);
+                        changed();
+                    },
+                }),
         },
-    }) }, "Disconnect");
+        "Disconnect",
+    );
     return {
-        element: h("li", { class: "card agent", "data-agent": first.id },
-                   h("div", { class: "app-head" }, name, state.element), facts, form, stored, problem.element, disconnect),
+        element: h(
+            "li",
+            { class: "card agent", "data-agent": first.id },
+            h("div", { class: "app-head" }, name, state.element),
+            facts,
+            form,
+            stored,
+            problem.element,
+            disconnect,
+        ),
         update(latest) {
             agent = latest;
             set_text(name, agent.label);
@@ -92,17 +123,29 @@ export function settings_page(): Page {
                 (agent) => agent_row(agent, () => poller.now()),
                 (row, agent) => row.update(agent),
             );
-            set_text(note, "Agents reach their model through sandboxd: a key stays on the server, a sandbox only gets a token that ends with its task.");
+            set_text(
+                note,
+                "Agents reach their model through sandboxd: a key stays on the server, a sandbox only gets a token that ends with its task.",
+            );
             problem.clear();
         } catch (error) {
             problem.show(problem_of("load the agents", error));
         }
     });
     return {
-        element: h("div", null,
-                   h("div", { class: "page-head" }, h("h1", { tabindex: "-1" }, "Settings")),
-                   h("section", { "aria-labelledby": "agents-title" },
-                     h("h2", { id: "agents-title", class: "section-title" }, "AI Agents"), note, problem.element, list)),
+        element: h(
+            "div",
+            null,
+            h("div", { class: "page-head" }, h("h1", { tabindex: "-1" }, "Settings")),
+            h(
+                "section",
+                { "aria-labelledby": "agents-title" },
+                h("h2", { id: "agents-title", class: "section-title" }, "AI Agents"),
+                note,
+                problem.element,
+                list,
+            ),
+        ),
         title: "Settings",
         stop: poller.stop,
     };

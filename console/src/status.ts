@@ -18,7 +18,13 @@ function line(label: string): Line {
     const message = h("dd", { class: "hint status-message" });
     message.hidden = true;
     return {
-        element: h("div", { class: "status-line" }, h("dt", null, label), h("dd", null, state.element), message),
+        element: h(
+            "div",
+            { class: "status-line" },
+            h("dt", null, label),
+            h("dd", null, state.element),
+            message,
+        ),
         set(word, tone, text) {
             state.set(word, tone);
             set_text(message, text);
@@ -29,7 +35,9 @@ function line(label: string): Line {
 
 function engine_word(status: Status): [string, Tone] {
     const up = status.engine?.status === "up" || status.engine?.status === "ok";
-    return up ? ["Up", "good"] : [status.engine?.status === "down" ? "Down" : (status.engine?.status ?? "unknown"), "bad"];
+    return up
+        ? ["Up", "good"]
+        : [status.engine?.status === "down" ? "Down" : (status.engine?.status ?? "unknown"), "bad"];
 }
 
 function walls_word(status: Status): [string, Tone] {
@@ -40,7 +48,10 @@ function walls_word(status: Status): [string, Tone] {
         case "off":
             return ["Off", "bad"];
         default:
-            return [status.walls?.status === "failed" ? "Failed" : (status.walls?.status ?? "unknown"), "bad"];
+            return [
+                status.walls?.status === "failed" ? "Failed" : (status.walls?.status ?? "unknown"),
+                "bad",
+            ];
     }
 }
 
@@ -58,23 +69,49 @@ export function status_panel(): { element: HTMLElement; stop(): void } {
         engine.element,
         walls.element,
         h("div", { class: "status-line" }, h("dt", null, "Sandboxes"), running),
-        h("div", { class: "status-line" }, h("dt", null, "Memory"), h("dd", null, meter, memory_text)),
+        h(
+            "div",
+            { class: "status-line" },
+            h("dt", null, "Memory"),
+            h("dd", null, meter, memory_text),
+        ),
     );
     list.hidden = true;
-    const element = h("section", { class: "card", "aria-labelledby": "status-title" },
-                      h("h2", { id: "status-title" }, "Status"), problem.element, list, version);
+    const element = h(
+        "section",
+        { class: "card", "aria-labelledby": "status-title" },
+        h("h2", { id: "status-title" }, "Status"),
+        problem.element,
+        list,
+        version,
+    );
 
     function update(status: Status): void {
         engine.set(...engine_word(status), status.engine?.message ?? "");
         walls.set(...walls_word(status), status.walls?.message ?? "");
-        set_text(running, `${format_count(status.sandboxes?.running)} of ${format_count(status.sandboxes?.total)} running`);
+        set_text(
+            running,
+            `${format_count(status.sandboxes?.running)} of ${format_count(status.sandboxes?.total)} running`,
+        );
         const { available_bytes, total_bytes } = status.memory ?? {};
-        const known = typeof available_bytes === "number" && typeof total_bytes === "number" && total_bytes > 0;
+        const known =
+            typeof available_bytes === "number" &&
+            typeof total_bytes === "number" &&
+            total_bytes > 0;
         show(meter, known);
         if (known) {
-            set_attribute(meter, "value", ((total_bytes - available_bytes) / total_bytes).toFixed(3));
+            set_attribute(
+                meter,
+                "value",
+                ((total_bytes - available_bytes) / total_bytes).toFixed(3),
+            );
         }
-        set_text(memory_text, known ? `${format_bytes(available_bytes)} of ${format_bytes(total_bytes)} free` : "unknown");
+        set_text(
+            memory_text,
+            known
+                ? `${format_bytes(available_bytes)} of ${format_bytes(total_bytes)} free`
+                : "unknown",
+        );
         set_text(version, status.version ? `sandboxd ${status.version}` : "");
         show(list, true);
     }

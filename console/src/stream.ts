@@ -1,7 +1,8 @@
 /*
- * The live events of one task. EventSource resumes after a broken connection by itself (Last-Event-ID); when the
- * server refused it for good, this opens a new one, whose events start at 1 and are told apart by their
- * number. A tab that is hidden for long gives its connection back: browsers allow six per server.
+ * The live events of one task. EventSource resumes after a broken connection by itself (Last-
+ * Event-ID); when the server refused it for good, this opens a new one, whose events start at 1
+ * and are told apart by their number. A tab that is hidden for long gives its connection back:
+ * browsers allow six per server.
  */
 import { api_get } from "./api.ts";
 import { EVENT_TYPES, parse_event } from "./events.ts";
@@ -20,7 +21,10 @@ export interface StreamEvents {
     connected(connected: boolean): void;
 }
 
-export function open_stream(task: Pick<Task, "id" | "sandbox_id">, listener: StreamEvents): TaskStream {
+export function open_stream(
+    task: Pick<Task, "id" | "sandbox_id">,
+    listener: StreamEvents,
+): TaskStream {
     const path = `/v1/sandboxes/${task.sandbox_id}/tasks/${task.id}`;
     let source: EventSource | null = null;
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -38,7 +42,10 @@ export function open_stream(task: Pick<Task, "id" | "sandbox_id">, listener: Str
         }
         source.addEventListener("error", on_error);
     }
-    /* "error" names both an event of the task and a broken connection; only the first carries data. */
+    /*
+     * "error" names both an event of the task and a broken connection; only the first carries
+     * data.
+     */
     function on_message(message: Event): void {
         const event = message instanceof MessageEvent ? parse_event(String(message.data)) : null;
         if (!event || ended) {

@@ -1,4 +1,7 @@
-/* One task on the page: the prompt, what the agent does while it does it, how it ended, and "Stop". */
+/*
+ * One task on the page: the prompt, what the agent does while it does it, how it ended, and
+ * "Stop".
+ */
 import { api_get, api_post, problem_of } from "./api.ts";
 import { fill, h, keep_list, set_text, show } from "./dom.ts";
 import { apply_event, type Item, new_log, type TaskLog } from "./events.ts";
@@ -6,11 +9,17 @@ import { format_count, format_duration, task_is_over, task_word } from "./format
 import { blocks_of, type Span } from "./prose.ts";
 import { open_stream, type TaskStream } from "./stream.ts";
 import type { Task } from "./types.ts";
-import { action_button, badge, problem_box } from "./ui.ts";
+import { action_button, badge, type ProblemBox, problem_box } from "./ui.ts";
+
+const FRAME_MS = 16;
 
 function prose(text: string): HTMLElement {
     const inline = (spans: Span[]): Node[] =>
-        spans.map((span) => (span.look === "text" ? document.createTextNode(span.text) : h(span.look === "code" ? "code" : "strong", null, span.text)));
+        spans.map((span) =>
+            span.look === "text"
+                ? document.createTextNode(span.text)
+                : h(span.look === "code" ? "code" : "strong", null, span.text),
+        );
     const box = h("div", { class: "prose" });
     for (const block of blocks_of(text)) {
         switch (block.kind) {
@@ -18,10 +27,22 @@ function prose(text: string): HTMLElement {
                 box.append(h("pre", { tabindex: "0" }, block.text));
                 break;
             case "list":
-                box.append(h(block.ordered ? "ol" : "ul", null, ...block.items.map((item) => h("li", null, ...inline(item)))));
+                box.append(
+                    h(
+                        block.ordered ? "ol" : "ul",
+                        null,
+                        ...block.items.map((item) => h("li", null, ...inline(item))),
+                    ),
+                );
                 break;
             default:
-                box.append(h("p", { class: block.kind === "heading" ? "heading" : null }, ...inline(block.spans)));
+                box.append(
+                    h(
+                        "p",
+                        { class: block.kind === "heading" ? "heading" : null },
+                        ...inline(block.spans),
+                    ),
+                );
         }
     }
     return box;
@@ -32,7 +53,11 @@ const TOOL_WORDS = { running: "running", done: "done", failed: "failed" };
 
 function tool_view(item: Extract<Item, { kind: "tool" }>): HTMLElement {
     const head = [
-        h("span", { class: "tool-sign", "data-state": item.state, "aria-hidden": "true" }, TOOL_SIGNS[item.state]),
+        h(
+            "span",
+            { class: "tool-sign", "data-state": item.state, "aria-hidden": "true" },
+            TOOL_SIGNS[item.state],
+        ),
         h("span", { class: "sr" }, `${TOOL_WORDS[item.state]}: `),
         h("span", { class: "tool-name" }, item.name || "tool"),
         h("span", { class: "tool-target" }, item.path || item.title),
@@ -40,7 +65,12 @@ function tool_view(item: Extract<Item, { kind: "tool" }>): HTMLElement {
     if (item.output.trim() === "") {
         return h("div", { class: "tool" }, h("div", { class: "tool-head" }, ...head));
     }
-    return h("details", { class: "tool", open: item.state === "failed" }, h("summary", { class: "tool-head" }, ...head), h("pre", { tabindex: "0" }, item.output));
+    return h(
+        "details",
+        { class: "tool", open: item.state === "failed" },
+        h("summary", { class: "tool-head" }, ...head),
+        h("pre", { tabindex: "0" }, item.output),
+    );
 }
 
 function item_view(item: Item): HTMLElement {
@@ -50,7 +80,11 @@ function item_view(item: Item): HTMLElement {
         case "line":
             return h("p", { class: `line line-${item.tone}` }, item.text);
         case "message":
-            return h("div", { class: `message message-${item.role === "user" ? "user" : "agent"}` }, prose(item.text));
+            return h(
+                "div",
+                { class: `message message-${item.role === "user" ? "user" : "agent"}` },
+                prose(item.text),
+            );
     }
 }
 
@@ -85,7 +119,9 @@ function outcome_text(task: Task, log: TaskLog): string {
     if (status === "succeeded") {
         return "";
     }
-    const said = log.items.map(({ item }) => (item.kind === "line" && item.tone === "error" ? item.text : "")).join("\n");
+    const said = log.items
+        .map(({ item }) => (item.kind === "line" && item.tone === "error" ? item.text : ""))
+        .join("\n");
     const reason = log.done?.failure_reason || task.failure_reason || "";
     let message = log.done?.error_message || task.error_message || "";
     if (message !== "" && said.includes(message)) {
@@ -93,7 +129,9 @@ function outcome_text(task: Task, log: TaskLog): string {
     } else if (message === "" && said !== "" && !(reason in REASON_WORDS)) {
         return "";
     }
-    return [message, REASON_WORDS[reason] ?? (message ? "" : reason)].filter((text) => text !== "").join(" ");
+    return [message, REASON_WORDS[reason] ?? (message ? "" : reason)]
+        .filter((text) => text !== "")
+        .join(" ");
 }
 
 function facts_text(task: Task): string {
@@ -102,9 +140,116 @@ function facts_text(task: Task): string {
         facts.push(format_duration(task.duration_ms));
     }
     if (task.tokens && (task.tokens.input !== null || task.tokens.output !== null)) {
-        facts.push(`${format_count(task.tokens.input)} tokens in, ${format_count(task.tokens.output)} out`);
+        facts.push(
+            `${format_count(task.tokens.input)} tokens in, ${format_count(task.tokens.output)} out`,
+        );
     }
     return facts.filter((fact) => fact !== "").join(" · ");
+}
+
+/* The places on the page; what stands in them is decided by render_task alone. */
+function task_parts(task: Task) {
+    const state = badge();
+    const parts = {
+        state,
+        detail: h("span", { class: "task-detail" }),
+        items: h("div", { class: "items" }),
+        dropped: h("p", { class: "line line-status" }),
+        outcome: h("p", { class: "line line-error" }),
+        summary: h("div", { class: "summary" }),
+        facts: h("p", { class: "hint" }),
+        problem: problem_box(),
+        stop_place: h("div", null),
+        replay: h("button", { type: "button", class: "plain small" }, "Show what the agent did"),
+        views: new Map<string, ItemView>(),
+        element: h("article", { class: "task", "data-task": task.id, "aria-label": "Task" }),
+    };
+    parts.element.append(
+        h("div", { class: "message message-user" }, h("p", null, task.prompt)),
+        h(
+            "div",
+            { class: "task-state" },
+            h("div", { class: "task-word", role: "status" }, state.element, parts.detail),
+            parts.stop_place,
+        ),
+        parts.dropped,
+        parts.items,
+        parts.summary,
+        parts.outcome,
+        parts.problem.element,
+        parts.replay,
+        parts.facts,
+    );
+    return parts;
+}
+
+type TaskParts = ReturnType<typeof task_parts>;
+
+interface TaskState {
+    task: Task;
+    log: TaskLog;
+    connected: boolean;
+    attached: boolean;
+}
+
+function render_task(parts: TaskParts, { task, log, connected, attached }: TaskState): void {
+    const known = task_is_over(task.status) ? task.status : (log.status ?? task.status);
+    const status = log.done?.status ?? known;
+    const over = task_is_over(status);
+    parts.state.set(...task_word(status));
+    set_text(
+        parts.detail,
+        over ? "" : connected ? log.status_detail : "Connection lost, trying again …",
+    );
+    show(parts.stop_place, !over);
+    show(parts.dropped, log.dropped > 0);
+    set_text(parts.dropped, `${log.dropped} earlier lines are left out here.`);
+    keep_list(
+        parts.items,
+        parts.views,
+        log.items.map((entry) => ({ key: String(entry.key), item: entry.item })),
+        (item) => ({ element: item_view(item), item }),
+        update_item,
+    );
+    render_summary(parts.summary, over && log.last_seq === 0 ? (task.agent_message ?? "") : "");
+    const outcome = over ? outcome_text(task, log) : "";
+    set_text(parts.outcome, outcome);
+    show(parts.outcome, outcome !== "");
+    show(parts.replay, over && !attached && log.last_seq === 0);
+    set_text(parts.facts, facts_text(task));
+}
+
+/* The agent's last words, where the events that end with them were not asked for. */
+function render_summary(place: HTMLElement, text: string): void {
+    if (place.dataset["text"] !== text) {
+        place.dataset["text"] = text;
+        fill(place, text !== "" && h("div", { class: "message message-agent" }, prose(text)));
+    }
+}
+
+function stop_button(task: Task, problem: ProblemBox): HTMLElement {
+    return action_button("Stop", "Stopping …", "plain small", async () => {
+        problem.clear();
+        try {
+            await api_post(`/v1/sandboxes/${task.sandbox_id}/tasks/${task.id}/cancel`);
+        } catch (error) {
+            problem.show(problem_of("stop the task", error));
+        }
+    });
+}
+
+/* Many events may come at once: one layout for all that came within a frame's time. */
+function batched(work: () => void): () => void {
+    let scheduled = false;
+    return () => {
+        if (!scheduled) {
+            scheduled = true;
+            setTimeout(() => {
+                scheduled = false;
+                work();
+            }, FRAME_MS);
+        }
+    };
 }
 
 export interface TaskView {
@@ -117,118 +262,56 @@ export interface TaskView {
 
 /* `grown` is called after lines were added, `ended` once when a task that ran here is over. */
 export function task_view(first: Task, listener: { grown(): void; ended(): void }): TaskView {
-    let task = first;
-    const log = new_log();
+    const parts = task_parts(first);
+    const state: TaskState = { task: first, log: new_log(), connected: true, attached: false };
     let stream: TaskStream | null = null;
-    let connected = true;
-    const views = new Map<string, ItemView>();
-    const state = badge();
-    const detail = h("span", { class: "task-detail" });
-    const facts = h("p", { class: "hint" });
-    const items = h("div", { class: "items" });
-    const dropped = h("p", { class: "line line-status" });
-    const outcome = h("p", { class: "line line-error" });
-    const summary = h("div", { class: "summary" });
-    const problem = problem_box();
-    const stop = action_button("Stop", "Stopping …", "plain small", async () => {
-        problem.clear();
-        try {
-            await api_post(`/v1/sandboxes/${task.sandbox_id}/tasks/${task.id}/cancel`);
-        } catch (error) {
-            problem.show(problem_of("stop the task", error));
-        }
-    });
-    const replay = h("button", { type: "button", class: "plain small", onclick: () => attach() }, "Show what the agent did");
-    const element = h(
-        "article",
-        { class: "task", "data-task": task.id, "aria-label": "Task" },
-        h("div", { class: "message message-user" }, h("p", null, task.prompt)),
-        h("div", { class: "task-state" }, h("div", { class: "task-word", role: "status" }, state.element, detail), stop),
-        dropped,
-        items,
-        summary,
-        outcome,
-        problem.element,
-        replay,
-        facts,
-    );
-
-    function render(): void {
-        const status = log.done?.status ?? (task_is_over(task.status) ? task.status : (log.status ?? task.status));
-        const over = task_is_over(status);
-        state.set(...task_word(status));
-        set_text(detail, over ? "" : connected ? log.status_detail : "Connection lost, trying again …");
-        show(stop, !over);
-        show(dropped, log.dropped > 0);
-        set_text(dropped, `${log.dropped} earlier lines are left out here.`);
-        const entries = log.items.map((entry) => ({ key: String(entry.key), item: entry.item }));
-        keep_list(items, views, entries, (item) => ({ element: item_view(item), item }), update_item);
-        render_summary(over);
-        const text = over ? outcome_text(task, log) : "";
-        set_text(outcome, text);
-        show(outcome, text !== "");
-        show(replay, over && stream === null && log.last_seq === 0);
-        set_text(facts, facts_text(task));
-    }
-    /* The agent's last words, unless the events above end with them. */
-    function render_summary(over: boolean): void {
-        const text = over && log.last_seq === 0 ? (task.agent_message ?? "") : "";
-        if (summary.dataset["text"] !== text) {
-            summary.dataset["text"] = text;
-            fill(summary, text !== "" && h("div", { class: "message message-agent" }, prose(text)));
-        }
-    }
-    function attach(): void {
-        if (stream) {
-            return;
-        }
-        stream = open_stream(task, {
-            event(event) {
-                const was_over = task_is_over(task.status);
-                if (apply_event(log, event)) {
-                    schedule_render();
-                }
-                if (log.done && event.type === "done") {
-                    void finish(was_over);
-                }
-            },
-            connected(now) {
-                connected = now;
-                schedule_render();
-            },
-        });
+    const render = (): void => render_task(parts, state);
+    const render_soon = batched(() => {
         render();
-    }
-    /* Many events may come at once: one layout per frame, and none in a hidden tab's way. */
-    let scheduled = false;
-    function schedule_render(): void {
-        if (scheduled) {
-            return;
-        }
-        scheduled = true;
-        setTimeout(() => {
-            scheduled = false;
-            render();
-            listener.grown();
-        }, 16);
-    }
+        listener.grown();
+    });
     async function finish(was_over: boolean): Promise<void> {
+        const { task, log } = state;
         try {
-            task = await api_get<Task>(`/v1/sandboxes/${task.sandbox_id}/tasks/${task.id}`);
+            state.task = await api_get<Task>(`/v1/sandboxes/${task.sandbox_id}/tasks/${task.id}`);
         } catch {
-            task = { ...task, status: log.done?.status ?? task.status };
+            state.task = { ...task, status: log.done?.status ?? task.status };
         }
         render();
         if (!was_over) {
             listener.ended();
         }
     }
+    function attach(): void {
+        if (stream) {
+            return;
+        }
+        stream = open_stream(state.task, {
+            event(event) {
+                const was_over = task_is_over(state.task.status);
+                if (apply_event(state.log, event)) {
+                    render_soon();
+                }
+                if (event.type === "done") {
+                    void finish(was_over);
+                }
+            },
+            connected(now) {
+                state.connected = now;
+                render_soon();
+            },
+        });
+        state.attached = true;
+        render();
+    }
+    parts.stop_place.append(stop_button(first, parts.problem));
+    parts.replay.addEventListener("click", attach);
     render();
     return {
-        element,
-        task: () => task,
+        element: parts.element,
+        task: () => state.task,
         update(latest) {
-            task = latest;
+            state.task = latest;
             render();
         },
         attach,

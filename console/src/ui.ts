@@ -1,11 +1,19 @@
-/* Small parts that every page uses: badges, problem boxes, buttons that know they are busy, dialogs. */
+/*
+ * Small parts that every page uses: badges, problem boxes, buttons that know they are busy,
+ * dialogs.
+ */
 import { type Problem, problem_of } from "./api.ts";
 import { type Child, fill, h, set_attribute, set_text, unique_id } from "./dom.ts";
 import type { Tone } from "./format.ts";
 
 export function badge(): { element: HTMLElement; set(word: string, tone: Tone): void } {
     const text = h("span", null);
-    const element = h("span", { class: "badge" }, h("span", { class: "dot", "aria-hidden": "true" }), text);
+    const element = h(
+        "span",
+        { class: "badge" },
+        h("span", { class: "dot", "aria-hidden": "true" }),
+        text,
+    );
     return {
         element,
         set(word, tone) {
@@ -53,7 +61,10 @@ export function problem_box(): ProblemBox {
     };
 }
 
-/* Runs the work once at a time: the button says what it does meanwhile and cannot be pressed twice. */
+/*
+ * Runs the work once at a time: the button says what it does meanwhile and cannot be pressed
+ * twice.
+ */
 export function action_button(
     label: string,
     busy_label: string,
@@ -67,7 +78,11 @@ export function action_button(
 }
 
 /* Keeps the focus where it was: a disabled button loses it, aria-disabled does not. */
-export async function run_busy(button: HTMLButtonElement, busy_label: string, work: () => Promise<void>): Promise<void> {
+export async function run_busy(
+    button: HTMLButtonElement,
+    busy_label: string,
+    work: () => Promise<void>,
+): Promise<void> {
     if (button.getAttribute("aria-disabled") === "true") {
         return;
     }
@@ -109,7 +124,11 @@ export function ask(question: Question): void {
     const problem = problem_box();
     const title_id = unique_id("dialog");
     const dialog = h("dialog", { "aria-labelledby": title_id });
-    const cancel = h("button", { type: "button", class: "plain", onclick: () => dialog.close() }, "Cancel");
+    const cancel = h(
+        "button",
+        { type: "button", class: "plain", onclick: () => dialog.close() },
+        "Cancel",
+    );
     const confirm = action_button(question.confirm, question.busy, "danger", async () => {
         problem.clear();
         try {

@@ -7,18 +7,60 @@ test("an event that was seen before changes nothing: a stream opened anew starts
     const event = { seq: 1, type: "message", role: "assistant", text: "hello" };
     assert.equal(apply_event(log, event), true);
     assert.equal(apply_event(log, event), false);
-    assert.equal(apply_event(log, { seq: 2, type: "message", role: "assistant", text: "again" }), true);
-    assert.deepEqual(log.items.map(({ item }) => item.kind === "message" && item.text), ["hello", "again"]);
+    assert.equal(
+        apply_event(log, { seq: 2, type: "message", role: "assistant", text: "again" }),
+        true,
+    );
+    assert.deepEqual(
+        log.items.map(({ item }) => item.kind === "message" && item.text),
+        ["hello", "again"],
+    );
 });
 
 test("a tool call that starts and ends is one line", () => {
     const log = new_log();
-    apply_event(log, { seq: 1, type: "tool", name: "read", title: "a.ts", status: "running", path: "a.ts" });
-    apply_event(log, { seq: 2, type: "tool", name: "read", title: "b.ts", status: "running", path: "b.ts" });
-    apply_event(log, { seq: 3, type: "tool", name: "read", title: "a.ts", status: "completed", path: "a.ts", output: "text" });
+    apply_event(log, {
+        seq: 1,
+        type: "tool",
+        name: "read",
+        title: "a.ts",
+        status: "running",
+        path: "a.ts",
+    });
+    apply_event(log, {
+        seq: 2,
+        type: "tool",
+        name: "read",
+        title: "b.ts",
+        status: "running",
+        path: "b.ts",
+    });
+    apply_event(log, {
+        seq: 3,
+        type: "tool",
+        name: "read",
+        title: "a.ts",
+        status: "completed",
+        path: "a.ts",
+        output: "text",
+    });
     assert.equal(log.items.length, 2);
-    assert.deepEqual(log.items[0]?.item, { kind: "tool", name: "read", title: "a.ts", state: "done", path: "a.ts", output: "text" });
-    apply_event(log, { seq: 4, type: "tool", name: "read", title: "a.ts", status: "completed", path: "a.ts" });
+    assert.deepEqual(log.items[0]?.item, {
+        kind: "tool",
+        name: "read",
+        title: "a.ts",
+        state: "done",
+        path: "a.ts",
+        output: "text",
+    });
+    apply_event(log, {
+        seq: 4,
+        type: "tool",
+        name: "read",
+        title: "a.ts",
+        status: "completed",
+        path: "a.ts",
+    });
     assert.equal(log.items.length, 3, "a second call of the same kind is a second line");
 });
 
@@ -44,7 +86,11 @@ test("long text is cut, odd values become text, empty messages nothing", () => {
     const log = new_log();
     apply_event(log, { seq: 1, type: "message", role: "assistant", text: "x".repeat(200_000) });
     const item = log.items[0]?.item;
-    assert.ok(item?.kind === "message" && item.text.length < 61_000 && item.text.endsWith("more characters)"));
+    assert.ok(
+        item?.kind === "message" &&
+            item.text.length < 61_000 &&
+            item.text.endsWith("more characters)"),
+    );
     apply_event(log, { seq: 2, type: "error", message: { a: 1 } });
     assert.deepEqual(log.items[1]?.item, { kind: "line", tone: "error", text: '{"a":1}' });
     apply_event(log, { seq: 3, type: "message", role: "assistant", text: "  " });
@@ -52,7 +98,16 @@ test("long text is cut, odd values become text, empty messages nothing", () => {
 });
 
 test("what is no event is refused", () => {
-    for (const bad of ["", "null", "[]", "{}", '{"type":"x"}', '{"seq":"1","type":"x"}', '{"seq":1.5,"type":"x"}', "{"]) {
+    for (const bad of [
+        "",
+        "null",
+        "[]",
+        "{}",
+        '{"type":"x"}',
+        '{"seq":"1","type":"x"}',
+        '{"seq":1.5,"type":"x"}',
+        "{",
+    ]) {
         assert.equal(parse_event(bad), null, bad);
     }
     assert.deepEqual(parse_event('{"seq":1,"type":"x"}'), { seq: 1, type: "x" });
@@ -60,7 +115,16 @@ test("what is no event is refused", () => {
 });
 
 test("words of agents for the state of a call", () => {
-    assert.deepEqual(["running", "pending", "in_progress"].map(tool_state), ["running", "running", "running"]);
+    assert.deepEqual(["running", "pending", "in_progress"].map(tool_state), [
+        "running",
+        "running",
+        "running",
+    ]);
     assert.deepEqual(["completed", "ok", ""].map(tool_state), ["done", "done", "done"]);
-    assert.deepEqual(["error", "failed", "denied", "cancelled"].map(tool_state), ["failed", "failed", "failed", "failed"]);
+    assert.deepEqual(["error", "failed", "denied", "cancelled"].map(tool_state), [
+        "failed",
+        "failed",
+        "failed",
+        "failed",
+    ]);
 });

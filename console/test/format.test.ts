@@ -1,11 +1,21 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-    app_name_of_prompt, format_bytes, format_duration, password_problem, retry_after_seconds, safe_link, sandbox_word, task_is_over,
+    app_name_of_prompt,
+    format_bytes,
+    format_duration,
+    password_problem,
+    retry_after_seconds,
+    safe_link,
+    sandbox_word,
+    task_is_over,
 } from "../src/format.ts";
 
 test("an app is named after the thing, not after the request", () => {
-    assert.equal(app_name_of_prompt("Add a todo list with a text input, an add button, and a delete button"), "Todo list");
+    assert.equal(
+        app_name_of_prompt("Add a todo list with a text input, an add button, and a delete button"),
+        "Todo list",
+    );
     assert.equal(app_name_of_prompt("please build me a recipe box"), "Recipe box");
     assert.equal(app_name_of_prompt("Kanban board. With colours."), "Kanban board");
     assert.equal(app_name_of_prompt("a weather page for Berlin"), "Weather page");
@@ -29,9 +39,22 @@ test("a password has ten characters, counted as people count, and is typed twice
 });
 
 test("only web addresses become links", () => {
-    assert.equal(safe_link("http://s-1-3000.preview.localhost:8080"), "http://s-1-3000.preview.localhost:8080");
+    assert.equal(
+        safe_link("http://s-1-3000.preview.localhost:8080"),
+        "http://s-1-3000.preview.localhost:8080",
+    );
     assert.equal(safe_link("https://a.example/"), "https://a.example/");
-    for (const bad of ["javascript:alert(1)", " JaVaScRiPt:alert(1)", "data:text/html,x", "file:///etc/passwd", "//x", "x", "", null, undefined]) {
+    for (const bad of [
+        "javascript:alert(1)",
+        " JaVaScRiPt:alert(1)",
+        "data:text/html,x",
+        "file:///etc/passwd",
+        "//x",
+        "x",
+        "",
+        null,
+        undefined,
+    ]) {
         assert.equal(safe_link(bad), null, String(bad));
     }
 });

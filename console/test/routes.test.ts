@@ -9,7 +9,15 @@ test("places are found and everything else is none", () => {
     assert.deepEqual(route_of_hash("#/"), { page: "home" });
     assert.deepEqual(route_of_hash("#/settings"), { page: "settings" });
     assert.deepEqual(route_of_hash(hash_of_app(ID)), { page: "app", app_id: ID });
-    for (const bad of ["#/apps/", "#/apps/x", "#/apps/../settings", `#/apps/${ID}/`, `#/apps/${ID.toUpperCase()}`, `#/apps/8${ID.slice(1)}`, "#main"]) {
+    for (const bad of [
+        "#/apps/",
+        "#/apps/x",
+        "#/apps/../settings",
+        `#/apps/${ID}/`,
+        `#/apps/${ID.toUpperCase()}`,
+        `#/apps/8${ID.slice(1)}`,
+        "#main",
+    ]) {
         assert.equal(route_of_hash(bad), null, bad);
     }
 });

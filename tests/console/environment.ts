@@ -13,7 +13,9 @@ export const CHROMIUM_ARGS = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    ...(process.env["CONSOLE_HOST_RULES"] ? [`--host-resolver-rules=${process.env["CONSOLE_HOST_RULES"]}`] : []),
+    ...(process.env["CONSOLE_HOST_RULES"]
+        ? [`--host-resolver-rules=${process.env["CONSOLE_HOST_RULES"]}`]
+        : []),
 ];
 
 export interface Environment {

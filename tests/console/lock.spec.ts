@@ -23,7 +23,10 @@ test("whoever guesses waits, and is told for how long", async ({ page }) => {
     }
     expect(answer.status, `after ${tries} wrong tries: ${answer.text}`).toBe(429);
     expect(Number(answer.headers["retry-after"])).toBeGreaterThan(0);
-    expect((await try_password(PASSWORD)).status, "the right password does not shorten the wait").toBe(429);
+    expect(
+        (await try_password(PASSWORD)).status,
+        "the right password does not shorten the wait",
+    ).toBe(429);
 
     await page.goto("/");
     await sign_in(page, PASSWORD);

@@ -1,11 +1,17 @@
 /* What holds on every page: places, small screens, keyboard, failure that looks like failure. */
 import { expect, type Page, test } from "@playwright/test";
+import axe from "axe-core";
 import { api, delete_app, expect_home, watch_faults, watch_network } from "./steps.ts";
 
 let app_id = "";
 
 test.beforeAll(async () => {
-    app_id = (await api<{ id: string }>("POST", "/v1/apps", { name: "A name that is quite long for a phone, all in all", runtime_preset: "node-http" })).id;
+    app_id = (
+        await api<{ id: string }>("POST", "/v1/apps", {
+            name: "A name that is quite long for a phone, all in all",
+            runtime_preset: "node-http",
+        })
+    ).id;
 });
 
 test.afterAll(() => delete_app(app_id));
@@ -21,8 +27,11 @@ async function overflow(page: Page): Promise<number> {
 }
 
 for (const scheme of ["light", "dark"] as const) {
-    test(`every page fits 360 px, in ${scheme}, and asks nobody else`, async ({ browser }) => {
-        const context = await browser.newContext({ viewport: { width: 360, height: 740 }, colorScheme: scheme });
+    test(`every page fits 360 px in ${scheme}, is accessible, and asks nobody else`, async ({ browser }) => {
+        const context = await browser.newContext({
+            viewport: { width: 360, height: 740 },
+            colorScheme: scheme,
+        });
         const foreign = watch_network(context);
         const page = await context.newPage();
         const faults = watch_faults(page);
@@ -31,13 +40,31 @@ for (const scheme of ["light", "dark"] as const) {
             await expect(page.getByRole("heading", { level: 1, name: title })).toBeVisible();
             await page.waitForLoadState("networkidle").catch(() => null);
             expect(await overflow(page), place).toBeLessThanOrEqual(0);
+            expect(await accessibility_faults(page), place).toEqual([]);
         }
-        const ground = await page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+        const ground = await page.evaluate(
+            () => getComputedStyle(document.documentElement).backgroundColor,
+        );
         expect(ground).toBe(scheme === "light" ? "rgb(246, 246, 243)" : "rgb(18, 19, 22)");
         expect(foreign()).toEqual([]);
         expect(faults()).toEqual([]);
         await context.close();
     });
+}
+
+/* A page that was opened in the browser may be asked from outside; its policy forbids only its own. */
+async function accessibility_faults(page: Page): Promise<string[]> {
+    await page.evaluate(axe.source);
+    const { violations } = await page.evaluate(() => window.axe.run());
+    return violations
+        .filter((found) => found.impact === "serious" || found.impact === "critical")
+        .map((found) => `${found.id}: ${found.nodes.map((node) => node.html).join(" ")}`);
+}
+
+declare global {
+    interface Window {
+        axe: typeof axe;
+    }
 }
 
 test("Back, forward and reload keep the place", async ({ page }) => {
@@ -65,7 +92,10 @@ test("the state of the machine is shown", async ({ page }) => {
     await expect(status).toContainText(/iB of [\d.]+ GiB free/);
 });
 
-test("a server that is away is not an empty list, and comes back by itself", async ({ page, context }) => {
+test("a server that is away is not an empty list, and comes back by itself", async ({
+    page,
+    context,
+}) => {
     await page.goto("/#/");
     const row = page.getByRole("listitem").filter({ hasText: "quite long" });
     await expect(row).toBeVisible();
@@ -83,7 +113,10 @@ test("a server that is away is not an empty list, and comes back by itself", asy
     await expect(row).toBeVisible();
 });
 
-test("a session that ends elsewhere leads to the form and back to what was typed", async ({ page, context }) => {
+test("a session that ends elsewhere leads to the form and back to what was typed", async ({
+    page,
+    context,
+}) => {
     await page.goto("/#/");
     await page.getByLabel("What do you want to build?").fill("half a thought");
     const cookies = await context.cookies();
@@ -98,10 +131,14 @@ test("a session that ends elsewhere leads to the form and back to what was typed
 test("a mistake of the console itself is said, with a way on", async ({ page }) => {
     await page.goto("/#/");
     await expect_home(page);
-    await page.evaluate(() => setTimeout(() => {
-        throw new Error("planted");
-    }));
-    await expect(page.getByRole("alert").filter({ hasText: "Something in the console broke." })).toContainText("planted");
+    await page.evaluate(() =>
+        setTimeout(() => {
+            throw new Error("planted");
+        }),
+    );
+    await expect(
+        page.getByRole("alert").filter({ hasText: "Something in the console broke." }),
+    ).toContainText("planted");
     await page.getByRole("button", { name: "Reload" }).click();
     await expect_home(page);
     await expect(page.getByText("Something in the console broke.")).toBeHidden();
@@ -132,7 +169,9 @@ test("a key goes in and never comes back", async ({ page }) => {
         }
     });
     await page.goto("/#/settings");
-    const agent = page.getByRole("listitem").filter({ has: page.getByRole("heading", { name: "Claude Code" }) });
+    const agent = page
+        .getByRole("listitem")
+        .filter({ has: page.getByRole("heading", { name: "Claude Code" }) });
     await expect(agent).toContainText("No key");
     await expect(agent.getByLabel("API key")).toHaveAttribute("type", "password");
     await agent.getByLabel("API key").fill(key);

@@ -1,6 +1,7 @@
 /*
- * The console in real Chromium against a running stack; run.py starts the stack and sets the environment.
- * One worker and a fixed order: the one-time code works once, and the last file locks the client out.
+ * The console in real Chromium against a running stack; run.py starts the stack and sets the
+ * environment. One worker and a fixed order: the one-time code works once, and the last file locks
+ * the client out.
  */
 import { defineConfig } from "@playwright/test";
 import { CHROMIUM_ARGS, CHROMIUM_PATH, STATE_FILE, environment } from "./environment.ts";

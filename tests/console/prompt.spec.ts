@@ -59,12 +59,17 @@ test("prompt to changed file to the open preview, without a reload", async () =>
     await expect(preview.getByRole("heading", { name: "Todo list" })).toHaveCount(0);
     await preview.evaluate(() => Object.assign(window, { same_document: true }));
 
-    await send(page, "Add a todo list with a text input, an add button, and a delete button on each row.");
+    await send(
+        page,
+        "Add a todo list with a text input, an add button, and a delete button on each row.",
+    );
     const task = page.getByRole("article", { name: "Task" }).last();
     await expect(task.getByText("I will look at the page first")).toBeVisible({ timeout: 60_000 });
     await expect(task.locator(".tool-head").first()).toContainText("App.tsx");
 
-    await expect(preview.getByRole("heading", { name: "Todo list" })).toBeVisible({ timeout: 60_000 });
+    await expect(preview.getByRole("heading", { name: "Todo list" })).toBeVisible({
+        timeout: 60_000,
+    });
     expect(await preview.evaluate(() => "same_document" in window)).toBe(true);
     await preview.getByLabel("New todo").fill("water the plants");
     await preview.getByRole("button", { name: "Add" }).click();
@@ -77,7 +82,7 @@ test("prompt to changed file to the open preview, without a reload", async () =>
     await preview.close();
 });
 
-test("a task goes on over a reload and looks the same in a second tab", async () => {
+test("a task goes on over a reload and a lost network, and looks the same in a second tab", async () => {
     const foreign = watch_network(context);
     const faults = watch_faults(page);
     await send(page, "Talk for a while [[scenario:slow 10]]");
@@ -85,12 +90,17 @@ test("a task goes on over a reload and looks the same in a second tab", async ()
     await expect(task.getByRole("status")).toContainText("Running", { timeout: 60_000 });
     await page.reload();
     await expect(task.getByRole("status")).toContainText("Running");
+    await context.setOffline(true);
+    await page.waitForTimeout(2_000);
+    await context.setOffline(false);
     const other = await context.newPage();
     await other.goto(`/#/apps/${app_id}`);
     const mirror = other.getByRole("article", { name: "Task" }).last();
     await expect(task.getByRole("status")).toContainText("Done", { timeout: 90_000 });
     await expect(mirror.getByRole("status")).toContainText("Done");
-    expect(await mirror.locator(".items").innerText()).toBe(await task.locator(".items").innerText());
+    expect(await mirror.locator(".items").innerText()).toBe(
+        await task.locator(".items").innerText(),
+    );
     await other.close();
 
     const { tasks } = await api<{ tasks: TaskRow[] }>("GET", `/v1/apps/${app_id}/tasks`);
@@ -115,7 +125,10 @@ test("a refusal of the provider reaches the page in its own words", async () => 
 });
 
 test("what an agent says is text, whatever it says", async () => {
-    await send(page, "Say something bad [[scenario:say <img src=x onerror=\"window.broken=1\"><script>window.broken=1</script>]]");
+    await send(
+        page,
+        'Say something bad [[scenario:say <img src=x onerror="window.broken=1"><script>window.broken=1</script>]]',
+    );
     const task = page.getByRole("article", { name: "Task" }).last();
     await expect(task.getByRole("status")).toContainText("Done", { timeout: 90_000 });
     await expect(task.locator(".items")).toContainText("<img src=x");
@@ -133,7 +146,9 @@ test("an agent without a key is refused before anything is made", async () => {
     await page.getByRole("link", { name: "Settings → AI Agents" }).click();
     await expect(page.getByRole("heading", { name: "AI Agents" })).toBeVisible();
     await page.goto("/#/");
-    await expect(page.getByLabel("What do you want to build?"), "the draft is kept").toHaveValue("Anything");
+    await expect(page.getByLabel("What do you want to build?"), "the draft is kept").toHaveValue(
+        "Anything",
+    );
     await page.getByLabel("What do you want to build?").fill("");
     await expect(page.getByLabel("Agent")).toContainText("OpenCode");
     await page.getByLabel("Agent").selectOption({ index: 0 });
@@ -157,6 +172,10 @@ test("stop, start and delete from the list", async () => {
     await remove.press("Enter");
     await page.getByRole("dialog").getByRole("button", { name: "Delete app" }).click();
     await expect(row).toHaveCount(0, { timeout: 60_000 });
-    expect((await api<{ apps: { id: string }[] }>("GET", "/v1/apps")).apps.filter((app) => app.id === app_id)).toEqual([]);
+    expect(
+        (await api<{ apps: { id: string }[] }>("GET", "/v1/apps")).apps.filter(
+            (app) => app.id === app_id,
+        ),
+    ).toEqual([]);
     app_id = "";
 });

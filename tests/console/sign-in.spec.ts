@@ -1,7 +1,19 @@
-/* From nothing to a session: the one-time code, the password, and what neither may do. In this order. */
+/*
+ * From nothing to a session: the one-time code, the password, and what neither may do. In this
+ * order.
+ */
 import { expect, test } from "@playwright/test";
 import { environment, PASSWORD, STATE_FILE } from "./environment.ts";
-import { call, cookie_header, expect_home, origin, set_password, sign_in, watch_faults, watch_network } from "./steps.ts";
+import {
+    call,
+    cookie_header,
+    expect_home,
+    origin,
+    set_password,
+    sign_in,
+    watch_faults,
+    watch_network,
+} from "./steps.ts";
 
 test.describe.configure({ mode: "serial" });
 
@@ -23,7 +35,9 @@ test("a code that is wrong is refused, and leaves the address bar at once", asyn
     expect(await cookie_header(page.context())).toBe("");
 });
 
-test("a short password and two that differ are told apart before anything is sent", async ({ page }) => {
+test("a short password and two that differ are told apart before anything is sent", async ({
+    page,
+}) => {
     const sent: string[] = [];
     page.on("request", (request) => request.method() === "POST" && sent.push(request.url()));
     await page.goto(`/#setup=${environment().setup_code}`);
@@ -68,7 +82,10 @@ test("an address with a code works in a tab that is already open", async ({ page
     expect(page.url()).not.toContain("setup");
 });
 
-test("password in, wrong password out, sign-out ends the session on the server", async ({ page, context }) => {
+test("password in, wrong password out, sign-out ends the session on the server", async ({
+    page,
+    context,
+}) => {
     await page.goto("/");
     await expect(page.getByLabel("Password")).toBeFocused();
     await sign_in(page, "not the password");
@@ -90,7 +107,9 @@ test("password in, wrong password out, sign-out ends the session on the server",
 test("how to get a new code stands below the form", async ({ page }) => {
     await page.goto("/");
     await page.getByText("Forgot the password?").click();
-    await expect(page.getByText("docker compose exec sandboxd sandboxd console-code")).toBeVisible();
+    await expect(
+        page.getByText("docker compose exec sandboxd sandboxd console-code"),
+    ).toBeVisible();
     await page.getByRole("button", { name: "Enter a one-time code" }).click();
     await expect(page.getByLabel("One-time code")).toBeVisible();
     await page.getByRole("button", { name: "Back to sign-in" }).click();

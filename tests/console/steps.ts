@@ -1,4 +1,7 @@
-/* What several tests do: calls past the browser, the steps of a person, and who was asked over the network. */
+/*
+ * What several tests do: calls past the browser, the steps of a person, and who was asked over the
+ * network.
+ */
 import { type BrowserContext, expect, type Page } from "@playwright/test";
 import { request as http_request } from "node:http";
 import { request as https_request } from "node:https";
@@ -17,10 +20,15 @@ export interface Call {
 }
 
 /*
- * A request with exactly these headers. It goes to this machine whatever the name says: Node resolves no
- * *.localhost, and what a test of refusals sends must not be completed by a helpful client.
+ * A request with exactly these headers. It goes to this machine whatever the name says: Node
+ * resolves no *.localhost, and what a test of refusals sends must not be completed by a helpful
+ * client.
  */
-export function call(base: string, path: string, { method = "GET", headers = {}, body = "" }: Call = {}): Promise<Answer> {
+export function call(
+    base: string,
+    path: string,
+    { method = "GET", headers = {}, body = "" }: Call = {},
+): Promise<Answer> {
     const url = new URL(base);
     const secure = url.protocol === "https:";
     const options = {
@@ -28,7 +36,12 @@ export function call(base: string, path: string, { method = "GET", headers = {},
         port: url.port || (secure ? 443 : 80),
         path,
         method,
-        headers: { host: url.host, connection: "close", ...(body ? { "content-length": String(Buffer.byteLength(body)) } : {}), ...headers },
+        headers: {
+            host: url.host,
+            connection: "close",
+            ...(body ? { "content-length": String(Buffer.byteLength(body)) } : {}),
+            ...headers,
+        },
         servername: url.hostname,
         rejectUnauthorized: false,
     };
@@ -36,9 +49,17 @@ export function call(base: string, path: string, { method = "GET", headers = {},
         const sent = (secure ? https_request : http_request)(options, (answer) => {
             const parts: Buffer[] = [];
             answer.on("data", (part: Buffer) => parts.push(part));
-            answer.on("end", () => resolve({ status: answer.statusCode ?? 0, headers: answer.headers, text: Buffer.concat(parts).toString() }));
+            answer.on("end", () =>
+                resolve({
+                    status: answer.statusCode ?? 0,
+                    headers: answer.headers,
+                    text: Buffer.concat(parts).toString(),
+                }),
+            );
         });
-        sent.setTimeout(90_000, () => sent.destroy(new Error(`${method} ${path}: no answer in 90 s`)));
+        sent.setTimeout(90_000, () =>
+            sent.destroy(new Error(`${method} ${path}: no answer in 90 s`)),
+        );
         sent.on("error", reject);
         sent.end(body);
     });
@@ -49,7 +70,10 @@ export async function api<T>(method: string, path: string, body?: unknown): Prom
     const { api_url, api_token } = environment();
     const answer = await call(api_url, path, {
         method,
-        headers: { authorization: `Bearer ${api_token}`, ...(body === undefined ? {} : { "content-type": "application/json" }) },
+        headers: {
+            authorization: `Bearer ${api_token}`,
+            ...(body === undefined ? {} : { "content-type": "application/json" }),
+        },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     expect(answer.status, `${method} ${path}: ${answer.text}`).toBeLessThan(300);
@@ -82,7 +106,11 @@ export async function expect_home(page: Page): Promise<void> {
 }
 
 /* From the box of the home page to the page of the new app; the id of the app. */
-export async function build(page: Page, prompt: string, preset = environment().app_preset): Promise<string> {
+export async function build(
+    page: Page,
+    prompt: string,
+    preset = environment().app_preset,
+): Promise<string> {
     await page.goto("/#/");
     await expect(page.getByLabel("Preset")).toContainText(preset);
     await expect(page.getByLabel("Agent")).toContainText("OpenCode");
