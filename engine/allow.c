@@ -104,9 +104,10 @@ bool allow_prefix_overlaps(const struct allow_prefix *a, const struct allow_pref
     return true;
 }
 
-/* "[v6]/len:port" → "v6/len" into joined and the rest behind it; false when the brackets do not fit. */
-static bool entry_open_brackets(struct str text, char joined[ALLOW_TEXT_BYTES], struct str *ret_prefix,
-                                struct str *ret_port)
+/* "[v6]/len:port" → "v6/len" into joined and the rest behind it; false when the brackets do not
+ * fit. */
+static bool entry_open_brackets(struct str text, char joined[ALLOW_TEXT_BYTES],
+                                struct str *ret_prefix, struct str *ret_port)
 {
     ptrdiff_t close = str_find(text, ']');
     if (close < 0) {

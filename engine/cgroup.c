@@ -1,5 +1,6 @@
 /*
- * Use of memory and CPU of a container. Reads the host's cgroup tree, mounted at its usual place. Any thread.
+ * Use of memory and CPU of a container. Reads the host's cgroup tree, mounted at its usual place.
+ * Any thread.
  */
 #include "engine/cgroup.h"
 
@@ -12,7 +13,7 @@
 #include "lib/fd.h"
 #include "lib/mem.h"
 
-#define CGROUP_ROOT "/sys/fs/cgroup"
+#define CGROUP_ROOT    "/sys/fs/cgroup"
 #define FILE_BYTES_MAX 65536
 /* Version 1 writes "no limit" as a number near 2^63. */
 #define LIMIT_NONE_BYTES (1ULL << 60)
@@ -138,8 +139,9 @@ static int file_number(const char *dir, const char *name, uint64_t *ret_value, s
 }
 
 /*
- * Directory of a controller. Our own container may have a cgroup namespace of its own (the default under version 2): then the
- * path of others begins with "/..", and the places where Docker puts containers are tried.
+ * Directory of a controller. Our own container may have a cgroup namespace of its own (the default
+ * under version 2): then the path of others begins with "/..", and the places where Docker puts
+ * containers are tried.
  */
 static int controller_dir(struct str process, const char *controller, const char *hierarchy,
                           char ret_dir[CGROUP_PATH_BYTES], struct err *e)
@@ -147,15 +149,16 @@ static int controller_dir(struct str process, const char *controller, const char
     static const char *const parents[] = {"", "/docker", "/system.slice"};
     char path[CGROUP_PATH_BYTES];
     if (!cgroup_parse_path(process, controller, path)) {
-        return err_set(e, ERR_NOT_FOUND, 0, "no cgroup with %s", *controller ? controller : "version 2");
+        return err_set(e, ERR_NOT_FOUND, 0, "no cgroup with %s",
+                       *controller ? controller : "version 2");
     }
     const char *below = path;
     while (strncmp(below, "/..", 3) == 0) {
         below += 3;
     }
     for (size_t i = 0; i < ARRAY_LEN(parents); i++) {
-        int len = snprintf(ret_dir, CGROUP_PATH_BYTES, CGROUP_ROOT "%s%s%s%s", *hierarchy ? "/" : "",
-                           hierarchy, parents[i], below);
+        int len = snprintf(ret_dir, CGROUP_PATH_BYTES, CGROUP_ROOT "%s%s%s%s",
+                           *hierarchy ? "/" : "", hierarchy, parents[i], below);
         if (len > 0 && len < CGROUP_PATH_BYTES && access(ret_dir, F_OK) == 0) {
             return 0;
         }
@@ -215,10 +218,11 @@ int cgroup_usage_read(pid_t pid, const char *container_id, struct cgroup_usage *
     }
     struct str process = str_n(text, len);
     if (!cgroup_text_names(process, container_id)) {
-        return err_set(e, ERR_NOT_FOUND, 0, "process %d is not in the container's cgroup", (int)pid);
+        return err_set(e, ERR_NOT_FOUND, 0, "process %d is not in the container's cgroup",
+                       (int)pid);
     }
-    int result = figures_cgroup_version() == 2 ? usage_v2(process, &usage, e)
-                                               : usage_v1(process, &usage, e);
+    int result =
+        figures_cgroup_version() == 2 ? usage_v2(process, &usage, e) : usage_v1(process, &usage, e);
     if (result < 0) {
         return -1;
     }

@@ -1,5 +1,6 @@
 /*
- * Checks of mount sources. Never trusts a path: what is checked is the object that openat2 reached. Any thread.
+ * Checks of mount sources. Never trusts a path: what is checked is the object that openat2 reached.
+ * Any thread.
  */
 #include "engine/checks.h"
 
@@ -16,13 +17,13 @@
 #include "lib/mem.h"
 
 #define INIT_BYTES_MAX (64UL << 20)
-#define READ_BYTES 65536
+#define READ_BYTES     65536
 
 /* The mode of a workspace and of the doors; other bits set would open them to the neighbours. */
 #define MODE_WORKSPACE 0700U
-#define MODE_DOOR 0711U
-#define MODE_ETC 0644U
-#define MODE_INIT 0755U
+#define MODE_DOOR      0711U
+#define MODE_ETC       0644U
+#define MODE_INIT      0755U
 
 static void source_add(struct checks_sources *list, const struct config *config,
                        const struct checks_source *pattern, const char *rest)
@@ -91,13 +92,14 @@ bool checks_init_version_is_valid(struct str text)
     return true;
 }
 
-/* Opens a path below the data directory. The data directory itself is the owner's setting and may be reached by a symlink. */
+/* Opens a path below the data directory. The data directory itself is the owner's setting and may
+ * be reached by a symlink. */
 static int checks_open(const struct config *config, const char *path, uint64_t flags, int *ret_fd,
                        struct err *e)
 {
     struct open_how how = {.flags = flags | O_CLOEXEC,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
-                                      RESOLVE_NO_MAGICLINKS};
+                           .resolve =
+                               RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
     int root AUTOCLOSE = open(config->data_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root < 0) {
         return err_set(e, ERR_NOT_FOUND, errno, "%s", config->data_dir);

@@ -1,8 +1,10 @@
 /*
- * Checks of what is about to be mounted: every directory is the one section 2 of docs/protocols.md names, with exactly its
- * owner, and no symlink stands anywhere below the data directory. Any thread.
+ * Checks of what is about to be mounted: every directory is the one section 2 of docs/protocols.md
+ * names, with exactly its owner, and no symlink stands anywhere below the data directory. Any
+ * thread.
  *
- * Opened with openat2, at the moment of use: whoever writes the data directory may have changed it since the last look.
+ * Opened with openat2, at the moment of use: whoever writes the data directory may have changed it
+ * since the last look.
  */
 #pragma once
 
@@ -15,7 +17,7 @@
 #include "lib/ulid.h"
 
 #define CHECKS_INIT_VERSION_LEN 16
-#define CHECKS_SOURCES_MAX 8
+#define CHECKS_SOURCES_MAX      8
 
 enum checks_source_id {
     CHECKS_WORKSPACE,
@@ -54,5 +56,6 @@ int checks_sources_verify(const struct config *config, const struct checks_sourc
 /* 16 hex digits in lower case. */
 bool checks_init_version_is_valid(struct str text);
 
-/* SHA-256 of init/<version>/sandboxd-init begins with that version, and the file is root's. ERR_FORBIDDEN, ERR_NOT_FOUND. */
+/* SHA-256 of init/<version>/sandboxd-init begins with that version, and the file is root's.
+ * ERR_FORBIDDEN, ERR_NOT_FOUND. */
 int checks_init_verify(const struct config *config, const char *version, struct err *e) MUST_CHECK;

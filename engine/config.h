@@ -12,7 +12,7 @@
 #include "lib/err.h"
 #include "lib/log.h"
 
-#define CONFIG_DNS_MAX 8
+#define CONFIG_DNS_MAX      8
 #define CONFIG_BRIDGE_BYTES 16 /* IFNAMSIZ */
 
 struct config {

@@ -18,13 +18,13 @@
 #include "lib/thread.h"
 
 #define STARTS_AT_ONCE_MAX 4 /* more make each slower and none sooner */
-#define START_TIMEOUT_MS 60000
-#define STOP_EXTRA_MS 30000
-#define REMOVE_TIMEOUT_MS 60000
-#define REMOVE_TRIES 20
-#define REMOVE_WAIT_MS 250
-#define SPEC_BYTES_MAX 32768
-#define LOGS_TAIL_LINES "64"
+#define START_TIMEOUT_MS   60000
+#define STOP_EXTRA_MS      30000
+#define REMOVE_TIMEOUT_MS  60000
+#define REMOVE_TRIES       20
+#define REMOVE_WAIT_MS     250
+#define SPEC_BYTES_MAX     32768
+#define LOGS_TAIL_LINES    "64"
 
 static pthread_mutex_t starts_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t starts_free = PTHREAD_COND_INITIALIZER;
@@ -60,19 +60,19 @@ static int spec_prepare(struct engine *g, const struct spec_request *request,
                       *image->error ? ": " : "", image->error);
         return err_tag(e, "image");
     }
-    *ret = (struct spec){.config = g->config,
-                         .request = *request,
-                         .tag = image->tag,
-                         .image_id = image->image_id,
-                         .memory_bytes = request->memory_bytes ? request->memory_bytes
-                                                               : g->memory_default_bytes,
-                         .cpus_milli = request->cpus_milli ? request->cpus_milli
-                                                           : g->config->cpus_milli,
-                         .nofile = atomic_load(&g->is_nofile_refused) ? 0 : g->nofile};
+    *ret = (struct spec){
+        .config = g->config,
+        .request = *request,
+        .tag = image->tag,
+        .image_id = image->image_id,
+        .memory_bytes = request->memory_bytes ? request->memory_bytes : g->memory_default_bytes,
+        .cpus_milli = request->cpus_milli ? request->cpus_milli : g->config->cpus_milli,
+        .nofile = atomic_load(&g->is_nofile_refused) ? 0 : g->nofile};
     return 0;
 }
 
-/* A container that was never started is not attached yet; one whose network was removed keeps the id of that. */
+/* A container that was never started is not attached yet; one whose network was removed keeps the
+ * id of that. */
 static bool is_current(const struct inspect *container, const char *hash,
                        const struct network *network)
 {
@@ -206,19 +206,18 @@ static int start_without_nofile(struct engine *g, struct inspect *container, str
     return start_by_id(g, container, e);
 }
 
-/* Under gVisor the mounts are the gofer's, in a namespace that is not the process's. A process that ended at once has none left
- * to look at. */
+/* Under gVisor the mounts are the gofer's, in a namespace that is not the process's. A process that
+ * ended at once has none left to look at. */
 static int started_check(struct engine *g, const struct checks_sources *sources,
                          const struct inspect *container, struct err *e)
 {
     struct err why;
     if (g->config->runsc || container->state != INSPECT_RUNNING ||
-        mounts_verify(g->config, container->pid, sources, &why) == 0 ||
-        why.code != ERR_FORBIDDEN) {
+        mounts_verify(g->config, container->pid, sources, &why) == 0 || why.code != ERR_FORBIDDEN) {
         return 0;
     }
-    log_error("a sandbox had something else mounted and was removed", "sandbox",
-              container->id.text, "error", why.msg);
+    log_error("a sandbox had something else mounted and was removed", "sandbox", container->id.text,
+              "error", why.msg);
     (void)remove_by_id(g, container->container_id, e);
     *e = why;
     return -1;
@@ -311,7 +310,8 @@ int container_logs(struct engine *g, const struct ulid *id, struct buf *out, str
     if (container.state == INSPECT_MISSING) {
         return err_set(e, ERR_NOT_FOUND, 0, "there is no container of that sandbox");
     }
-    (void)snprintf(path, sizeof(path), "/containers/%s/logs?stdout=1&stderr=1&tail=" LOGS_TAIL_LINES,
+    (void)snprintf(path, sizeof(path),
+                   "/containers/%s/logs?stdout=1&stderr=1&tail=" LOGS_TAIL_LINES,
                    container.container_id);
     struct docker_request request = {.method = "GET", .path = path, .answer_max = 4UL << 20};
     if (docker_call(g->docker, &request, &answer, e) < 0) {
@@ -341,8 +341,9 @@ static void each_path(const struct config *config, struct buf *out)
     docker_encode(out, buf_str(&filters));
 }
 
-int container_each(struct engine *g, int (*fn)(const struct inspect *container, void *ctx, struct err *e),
-                   void *ctx, struct err *e)
+int container_each(struct engine *g,
+                   int (*fn)(const struct inspect *container, void *ctx, struct err *e), void *ctx,
+                   struct err *e)
 {
     BUF_AUTO(path, 4096);
     struct json_doc *doc AUTO(json_doc) = NULL;
@@ -354,8 +355,7 @@ int container_each(struct engine *g, int (*fn)(const struct inspect *container, 
     for (size_t i = 0; json_is_array(all) && i < json_count(all); i++) {
         struct ulid id;
         struct inspect container;
-        struct str label =
-            json_get_str(json_get(json_at(all, i), "Labels"), SPEC_LABEL_SANDBOX);
+        struct str label = json_get_str(json_get(json_at(all, i), "Labels"), SPEC_LABEL_SANDBOX);
         if (!label.ptr || !ulid_parse(label, &id)) {
             continue;
         }

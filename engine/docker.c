@@ -10,11 +10,11 @@
 #include "lib/clock.h"
 #include "lib/thread.h"
 
-#define API_MINOR_MIN 41 /* engine 20.10 */
-#define API_MINOR_MAX 51 /* engine 28.3; newer ones still speak it */
+#define API_MINOR_MIN    41 /* engine 20.10 */
+#define API_MINOR_MAX    51 /* engine 28.3; newer ones still speak it */
 #define IDLE_HANDLES_MAX 2
-#define URL_BYTES 4096
-#define HEADER_BYTES 128
+#define URL_BYTES        4096
+#define HEADER_BYTES     128
 
 struct docker {
     const char *socket_path; /* borrowed */
@@ -144,8 +144,7 @@ int64_t docker_time_ms(struct str text)
 /* "1.41" → 41; false for another major or anything malformed. */
 static bool api_minor(struct str text, uint64_t *ret_minor)
 {
-    return str_starts(text, STR("1.")) &&
-           str_to_u64(str_cut(text, 2, text.len), 1000, ret_minor);
+    return str_starts(text, STR("1.")) && str_to_u64(str_cut(text, 2, text.len), 1000, ret_minor);
 }
 
 int docker_pick_version(const struct json_value *version, struct docker_version *ret, struct err *e)
@@ -175,7 +174,8 @@ int docker_pick_version(const struct json_value *version, struct docker_version 
     return 0;
 }
 
-/* One exchange with a full URL. Marks the version unknown when the engine cannot be reached: it may come back as another. */
+/* One exchange with a full URL. Marks the version unknown when the engine cannot be reached: it may
+ * come back as another. */
 static int docker_exchange(struct docker *d, const struct fetch_request *request,
                            struct fetch_answer *ret, struct err *e)
 {

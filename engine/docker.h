@@ -1,7 +1,9 @@
 /*
- * Docker Engine API: HTTP over its Unix socket, version negotiated. Any thread; calls block until their deadline.
+ * Docker Engine API: HTTP over its Unix socket, version negotiated. Any thread; calls block until
+ * their deadline.
  *
- * The engine's own words are the message of every error. Nothing but engine/ modules builds paths for it.
+ * The engine's own words are the message of every error. Nothing but engine/ modules builds paths
+ * for it.
  */
 #pragma once
 
@@ -14,8 +16,8 @@
 #include "lib/mem.h"
 #include "lib/str.h"
 
-#define DOCKER_VERSION_BYTES 64
-#define DOCKER_TIMEOUT_MS 30000
+#define DOCKER_VERSION_BYTES     64
+#define DOCKER_TIMEOUT_MS        30000
 #define DOCKER_STATUS_TIMEOUT_MS 2000
 
 struct docker; /* handles and the negotiated version; internally locked */
@@ -43,15 +45,18 @@ struct docker_request {
 struct docker *docker_new(const char *socket_path);
 void docker_free(struct docker *d);
 
-/* Asks the engine for its version now, 2 s at most. ERR_UNAVAILABLE it cannot be reached or is too old or too new. */
+/* Asks the engine for its version now, 2 s at most. ERR_UNAVAILABLE it cannot be reached or is too
+ * old or too new. */
 int docker_negotiate(struct docker *d, struct docker_version *ret, struct err *e) MUST_CHECK;
 
-/* One exchange. ret is initialised by the caller (fetch_answer_init) and freed by it. A status of 400 or more is an error
- * with the engine's own words: 404 ERR_NOT_FOUND, 409 ERR_CONFLICT, 400 ERR_INVALID, else ERR_IO ("engine"). */
+/* One exchange. ret is initialised by the caller (fetch_answer_init) and freed by it. A status of
+ * 400 or more is an error with the engine's own words: 404 ERR_NOT_FOUND, 409 ERR_CONFLICT, 400
+ * ERR_INVALID, else ERR_IO ("engine"). */
 int docker_call(struct docker *d, const struct docker_request *request, struct fetch_answer *ret,
                 struct err *e) MUST_CHECK;
 
-/* The same for a JSON answer; *ret_doc is NULL when there is none. body may be NULL. Caller frees. */
+/* The same for a JSON answer; *ret_doc is NULL when there is none. body may be NULL. Caller frees.
+ */
 int docker_json(struct docker *d, const char *method, const char *path, const struct buf *body,
                 struct json_doc **ret_doc, struct err *e) MUST_CHECK;
 
@@ -59,14 +64,16 @@ int docker_json(struct docker *d, const char *method, const char *path, const st
 int docker_do(struct docker *d, const char *method, const char *path, const struct buf *body,
               int64_t timeout_ms, struct err *e) MUST_CHECK;
 
-/* The version we speak with an engine that said this at /version. ERR_UNAVAILABLE with the way out. Pure. */
-int docker_pick_version(const struct json_value *version, struct docker_version *ret,
-                        struct err *e) MUST_CHECK;
+/* The version we speak with an engine that said this at /version. ERR_UNAVAILABLE with the way out.
+ * Pure. */
+int docker_pick_version(const struct json_value *version, struct docker_version *ret, struct err *e)
+    MUST_CHECK;
 
 /* Percent-encodes everything but letters, digits and _ - . ~ and appends it. */
 void docker_encode(struct buf *out, struct str text);
 
-/* "2026-11-29T19:00:00.123456789Z" as Unix milliseconds; 0 for the engine's zero time and anything malformed. */
+/* "2026-11-29T19:00:00.123456789Z" as Unix milliseconds; 0 for the engine's zero time and anything
+ * malformed. */
 int64_t docker_time_ms(struct str text);
 
 AUTO_DEFINE(docker, docker_free);

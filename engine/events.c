@@ -17,10 +17,10 @@
 #include "lib/log.h"
 #include "lib/thread.h"
 
-#define LINE_BYTES_MAX 65536
+#define LINE_BYTES_MAX    65536
 #define BRIDGES_BYTES_MAX 16384
-#define RETRY_FIRST_MS 200
-#define RETRY_LAST_MS 2000
+#define RETRY_FIRST_MS    200
+#define RETRY_LAST_MS     2000
 
 struct events {
     struct engine *engine; /* borrowed */
@@ -38,6 +38,7 @@ static bool event_kind(struct str action, enum hub_kind *ret_kind)
         enum hub_kind kind;
     } known[] = {
         {"start", HUB_START}, {"die", HUB_DIE}, {"oom", HUB_OOM}, {"destroy", HUB_DESTROY}};
+
     for (size_t i = 0; i < ARRAY_LEN(known); i++) {
         if (str_is(action, known[i].action)) {
             *ret_kind = known[i].kind;
@@ -70,8 +71,8 @@ enum events_line events_parse_line(struct str line, const char *data_dir, struct
     if (exit_code.ptr) {
         (void)str_to_i64(exit_code, INT32_MIN, INT32_MAX, &ret->exit_code);
     }
-    ret->at_ms = json_get_int(v, "timeNano", &at_ns) && at_ns > 0 ? at_ns / 1000000
-                                                                  : clock_unix_ms();
+    ret->at_ms =
+        json_get_int(v, "timeNano", &at_ns) && at_ns > 0 ? at_ns / 1000000 : clock_unix_ms();
     return EVENTS_CONTAINER;
 }
 
@@ -131,8 +132,7 @@ static bool events_is_cancelled(void *ctx)
 
 static void events_say_docker(struct events *v, const char *error)
 {
-    struct hub_event event = {
-        .kind = HUB_DOCKER, .is_up = error == NULL, .at_ms = clock_unix_ms()};
+    struct hub_event event = {.kind = HUB_DOCKER, .is_up = error == NULL, .at_ms = clock_unix_ms()};
     (void)snprintf(event.error, sizeof(event.error), "%s", error ? error : "");
     hub_publish(v->engine->hub, &event);
 }

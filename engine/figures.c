@@ -10,7 +10,7 @@
 #include "lib/mem.h"
 
 #define MEMINFO_BYTES_MAX 65536
-#define GIB (1ULL << 30)
+#define GIB               (1ULL << 30)
 
 /* "MemTotal:       16384 kB" → bytes. */
 static bool figures_line(struct str line, struct str key, uint64_t *ret_bytes)

@@ -1,7 +1,9 @@
 /*
- * Hub: events of containers and of Docker itself, handed to every connection that follows. Any thread.
+ * Hub: events of containers and of Docker itself, handed to every connection that follows. Any
+ * thread.
  *
- * A follower that does not keep up loses its connection, not events in silence: it connects anew and asks for the whole list.
+ * A follower that does not keep up loses its connection, not events in silence: it connects anew
+ * and asks for the whole list.
  */
 #pragma once
 
@@ -13,7 +15,13 @@
 
 #define HUB_QUEUE_MAX 256
 
-enum hub_kind { HUB_START, HUB_DIE, HUB_OOM, HUB_DESTROY, HUB_DOCKER };
+enum hub_kind {
+    HUB_START,
+    HUB_DIE,
+    HUB_OOM,
+    HUB_DESTROY,
+    HUB_DOCKER
+};
 
 struct hub_event {
     enum hub_kind kind;
@@ -30,7 +38,8 @@ struct hub_follower;
 struct hub *hub_new(void);
 void hub_free(struct hub *h);
 
-/* Gives an event to every follower. Whether Docker is up is remembered; the same word twice is said once. Never blocks. */
+/* Gives an event to every follower. Whether Docker is up is remembered; the same word twice is said
+ * once. Never blocks. */
 void hub_publish(struct hub *h, const struct hub_event *event);
 
 /* A new follower; its first event says whether Docker is up. Never NULL. */

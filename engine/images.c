@@ -22,8 +22,8 @@
 #include "lib/thread.h"
 
 #define DEBIAN_REPO "debian"
-#define DEBIAN_TAG "trixie-slim"
-#define DEBIAN_TAR "state/images/debian.tar"
+#define DEBIAN_TAG  "trixie-slim"
+#define DEBIAN_TAR  "state/images/debian.tar"
 /* An apt-get or npm that hangs says nothing for long; a slow one goes on printing. */
 #define BUILD_IDLE_MS (15LL * 60 * 1000)
 
@@ -191,7 +191,8 @@ static void build_path(const struct presets *presets, const struct presets_image
     docker_encode(out, buf_str(&arguments));
 }
 
-/* Images of earlier stages that only this build used. Their loss costs nothing; a failure to remove them is no failure. */
+/* Images of earlier stages that only this build used. Their loss costs nothing; a failure to remove
+ * them is no failure. */
 static void build_remove_stages(struct images *m, const struct presets_image *image)
 {
     BUF_AUTO(filters, 1024);
@@ -234,7 +235,8 @@ static bool import_is_cancelled(void *ctx)
     return atomic_load(&run->m->is_stopping);
 }
 
-/* Debian's root file system as the installer kept it: works without a registry. ERR_NOT_FOUND when it kept none. */
+/* Debian's root file system as the installer kept it: works without a registry. ERR_NOT_FOUND when
+ * it kept none. */
 static int debian_import(struct images *m, struct err *e)
 {
     char path[PATHS_MAX];
@@ -246,16 +248,15 @@ static int debian_import(struct images *m, struct err *e)
         return err_set(e, ERR_NOT_FOUND, 0, "%s is not there", path);
     }
     struct images_import_run run = {.m = m, .fd = fd};
-    struct docker_request request = {
-        .method = "POST",
-        .path = "/images/create?fromSrc=-&repo=" DEBIAN_REPO "&tag=" DEBIAN_TAG
-                "&changes=CMD%20%5B%22bash%22%5D",
-        .content_type = "application/x-tar",
-        .timeout_ms = -1,
-        .idle_timeout_ms = BUILD_IDLE_MS,
-        .body_fn = import_on_body,
-        .cancel_fn = import_is_cancelled,
-        .ctx = &run};
+    struct docker_request request = {.method = "POST",
+                                     .path = "/images/create?fromSrc=-&repo=" DEBIAN_REPO
+                                             "&tag=" DEBIAN_TAG "&changes=CMD%20%5B%22bash%22%5D",
+                                     .content_type = "application/x-tar",
+                                     .timeout_ms = -1,
+                                     .idle_timeout_ms = BUILD_IDLE_MS,
+                                     .body_fn = import_on_body,
+                                     .cancel_fn = import_is_cancelled,
+                                     .ctx = &run};
     return docker_call(m->docker, &request, &answer, e);
 }
 
@@ -265,8 +266,7 @@ static int debian_ensure(struct images_build_run *run, struct err *e)
     char id[IMAGES_ID_BYTES];
     struct err why;
     struct docker_request pull = {
-        .method = "POST",
-        .path = "/images/create?fromImage=" DEBIAN_REPO "&tag=" DEBIAN_TAG};
+        .method = "POST", .path = "/images/create?fromImage=" DEBIAN_REPO "&tag=" DEBIAN_TAG};
     if (image_inspect(run->m, DEBIAN_REPO ":" DEBIAN_TAG, id, &why) == 0) {
         return 0;
     }

@@ -1,5 +1,6 @@
 /*
- * Images: what is there, and builds in the background. One thread, "builder", builds; any thread asks.
+ * Images: what is there, and builds in the background. One thread, "builder", builds; any thread
+ * asks.
  */
 #pragma once
 
@@ -10,11 +11,16 @@
 #include "engine/presets.h"
 #include "lib/err.h"
 
-#define IMAGES_ID_BYTES 80
-#define IMAGES_STEP_BYTES 256
+#define IMAGES_ID_BYTES    80
+#define IMAGES_STEP_BYTES  256
 #define IMAGES_ERROR_BYTES 1500
 
-enum images_state { IMAGES_PRESENT, IMAGES_MISSING, IMAGES_BUILDING, IMAGES_FAILED };
+enum images_state {
+    IMAGES_PRESENT,
+    IMAGES_MISSING,
+    IMAGES_BUILDING,
+    IMAGES_FAILED
+};
 
 struct images_status {
     char tag[PRESETS_TAG_BYTES];
@@ -27,7 +33,8 @@ struct images_status {
 
 struct images;
 
-/* Borrows both. presets_load's failure is kept and answered to whoever asks. Starts the thread. Never NULL. */
+/* Borrows both. presets_load's failure is kept and answered to whoever asks. Starts the thread.
+ * Never NULL. */
 struct images *images_start(const struct config *config, struct docker *docker);
 /* Breaks a running build off and ends the thread. */
 void images_stop(struct images *m);

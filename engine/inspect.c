@@ -26,7 +26,7 @@ static enum inspect_state state_parse(struct str status)
         return INSPECT_PAUSED;
     }
     return str_is(status, "running") || str_is(status, "restarting") ? INSPECT_RUNNING
-                                                                      : INSPECT_EXITED;
+                                                                     : INSPECT_EXITED;
 }
 
 static void copy(char *to, size_t size, struct str from)

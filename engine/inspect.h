@@ -15,7 +15,7 @@
 #include "lib/err.h"
 #include "lib/ulid.h"
 
-#define INSPECT_ID_BYTES 65
+#define INSPECT_ID_BYTES    65
 #define INSPECT_ERROR_BYTES 512
 
 enum inspect_state {
@@ -38,12 +38,12 @@ struct inspect {
     int64_t finished_at_ms;
     char spec[CRYPTO_SHA256_HEX];
     char network_id[NETWORK_ID_BYTES]; /* of our bridge; "" when not attached */
-    struct spec_request request;       /* as the label says; uid 0 when it is missing or malformed */
-    char error[INSPECT_ERROR_BYTES];   /* the engine's words about the last start */
+    struct spec_request request;     /* as the label says; uid 0 when it is missing or malformed */
+    char error[INSPECT_ERROR_BYTES]; /* the engine's words about the last start */
 };
 
-/* A container that does not exist is INSPECT_MISSING, no error. One of that name that is not of this instance is
- * ERR_CONFLICT. */
+/* A container that does not exist is INSPECT_MISSING, no error. One of that name that is not of
+ * this instance is ERR_CONFLICT. */
 int inspect_container(struct docker *docker, const struct config *config, const struct ulid *id,
                       struct inspect *ret, struct err *e) MUST_CHECK;
 

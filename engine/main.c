@@ -26,11 +26,12 @@
 #include "lib/log.h"
 #include "lib/paths.h"
 
-#define PROGRAM "sandboxd-engine"
+#define PROGRAM    "sandboxd-engine"
 #define NOFILE_MAX 65536U
 #define ARENAS_MAX 1 /* each further malloc arena keeps memory of its own */
 
-/* The limit of a sandbox: never more than what we may have ourselves, so that nobody needs SYS_RESOURCE to set it. */
+/* The limit of a sandbox: never more than what we may have ourselves, so that nobody needs
+ * SYS_RESOURCE to set it. */
 static uint64_t nofile_limit(void)
 {
     struct rlimit limit;
@@ -105,8 +106,7 @@ int main(int argc, char **argv)
     start_or_die(fetch_global_init(&e), &e);
     start_or_die(figures_memory_read(&memory, &e), &e);
     engine.memory_total_bytes = memory.total_bytes;
-    engine.memory_default_bytes =
-        figures_memory_default(memory.total_bytes, config.memory_bytes);
+    engine.memory_default_bytes = figures_memory_default(memory.total_bytes, config.memory_bytes);
     wait_for_directory(&config, stop_fd);
 
     engine.docker = docker_new(config.docker_socket);

@@ -1,5 +1,6 @@
 /*
- * What a started container has really mounted. Reads /proc/<pid>/mountinfo, which needs no ptrace. Any thread.
+ * What a started container has really mounted. Reads /proc/<pid>/mountinfo, which needs no ptrace.
+ * Any thread.
  */
 #include "engine/mounts.h"
 
@@ -26,7 +27,8 @@ static bool path_unescape(struct str text, char ret_path[MOUNTS_PATH_BYTES])
         if (c == '\\') {
             int value = 0;
             for (size_t digit = 1; digit <= 3; digit++) {
-                if (i + digit >= text.len || text.ptr[i + digit] < '0' || text.ptr[i + digit] > '7') {
+                if (i + digit >= text.len || text.ptr[i + digit] < '0' ||
+                    text.ptr[i + digit] > '7') {
                     return false;
                 }
                 value = value * 8 + (text.ptr[i + digit] - '0');
@@ -90,7 +92,8 @@ bool mounts_find_above(struct str text, const char *path, struct mounts_line *re
 }
 
 /* The path below the root of its file system, as mountinfo writes it. */
-static bool root_of(const struct mounts_line *mount, const char *path, char ret_root[MOUNTS_PATH_BYTES])
+static bool root_of(const struct mounts_line *mount, const char *path,
+                    char ret_root[MOUNTS_PATH_BYTES])
 {
     const char *rest = strcmp(mount->target, "/") == 0 ? path : path + strlen(mount->target);
     const char *root = strcmp(mount->root, "/") == 0 ? "" : mount->root;

@@ -1,6 +1,6 @@
 /*
- * What a started container has really mounted: between our check of a source and Docker's mount of it somebody could have put
- * a symlink there. Any thread.
+ * What a started container has really mounted: between our check of a source and Docker's mount of
+ * it somebody could have put a symlink there. Any thread.
  */
 #pragma once
 
@@ -13,8 +13,8 @@
 
 #define MOUNTS_PATH_BYTES 1024
 
-/* Compares every bind mount of the process with the source it must be. ERR_FORBIDDEN names the first that differs; ERR_NOT_FOUND
- * when the process is gone. */
+/* Compares every bind mount of the process with the source it must be. ERR_FORBIDDEN names the
+ * first that differs; ERR_NOT_FOUND when the process is gone. */
 int mounts_verify(const struct config *config, pid_t pid, const struct checks_sources *sources,
                   struct err *e) MUST_CHECK;
 
@@ -24,6 +24,7 @@ struct mounts_line {
     char root[MOUNTS_PATH_BYTES];
     char target[MOUNTS_PATH_BYTES];
 };
+
 bool mounts_parse_line(struct str line, struct mounts_line *ret);
 /* The last line (the one on top) whose target is exactly that path. False when there is none. */
 bool mounts_find(struct str text, const char *target, struct mounts_line *ret);

@@ -1,5 +1,6 @@
 /*
- * Netlink for the walls. Reads notifications only to know that something changed; believes none of their content.
+ * Netlink for the walls. Reads notifications only to know that something changed; believes none of
+ * their content.
  */
 #include "engine/netlink.h"
 
@@ -14,7 +15,7 @@
 
 #include "lib/fd.h"
 
-#define ANSWER_BYTES 4096
+#define ANSWER_BYTES     4096
 #define ANSWER_TIMEOUT_S 2
 
 static int netlink_open(unsigned flags, int *ret_fd, struct err *e)

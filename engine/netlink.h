@@ -7,7 +7,8 @@
 
 #include "lib/err.h"
 
-/* A socket that becomes readable when any nftables object of this network namespace changes. Needs NET_ADMIN. ERR_IO. */
+/* A socket that becomes readable when any nftables object of this network namespace changes. Needs
+ * NET_ADMIN. ERR_IO. */
 int netlink_watch_open(int *ret_fd, struct err *e) MUST_CHECK;
 /* Throws away what has arrived. Never blocks. */
 void netlink_watch_drain(int fd);

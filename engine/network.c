@@ -13,12 +13,12 @@
 #include "lib/log.h"
 #include "lib/thread.h"
 
-#define BODY_BYTES_MAX 4096
-#define ROUTES_BYTES_MAX (1UL << 20)
-#define OPTION_NAME "com.docker.network.bridge.name"
-#define OPTION_ICC "com.docker.network.bridge.enable_icc"
+#define BODY_BYTES_MAX    4096
+#define ROUTES_BYTES_MAX  (1UL << 20)
+#define OPTION_NAME       "com.docker.network.bridge.name"
+#define OPTION_ICC        "com.docker.network.bridge.enable_icc"
 #define OPTION_MASQUERADE "com.docker.network.bridge.enable_ip_masquerade"
-#define LABEL_INSTANCE "sandboxd.instance"
+#define LABEL_INSTANCE    "sandboxd.instance"
 
 static pthread_mutex_t network_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -55,8 +55,8 @@ static bool option_is(const struct json_value *network, const char *name, const 
     return str_is(json_get_str(json_get(network, "Options"), name), wanted);
 }
 
-int network_check(const struct json_value *network, const struct config *config, struct network *ret,
-                  struct err *e)
+int network_check(const struct json_value *network, const struct config *config,
+                  struct network *ret, struct err *e)
 {
     struct str id = json_get_str(network, "Id");
     struct str subnet =

@@ -15,8 +15,8 @@ struct network {
     char subnet[ALLOW_TEXT_BYTES];
 };
 
-/* Makes sure that the network exists as we want it. ERR_CONFLICT somebody else's network has that name; the engine's words
- * otherwise. Blocks. */
+/* Makes sure that the network exists as we want it. ERR_CONFLICT somebody else's network has that
+ * name; the engine's words otherwise. Blocks. */
 int network_ensure(struct docker *docker, const struct config *config, struct network *ret,
                    struct err *e) MUST_CHECK;
 
@@ -24,13 +24,14 @@ int network_ensure(struct docker *docker, const struct config *config, struct ne
 int network_inspect(struct docker *docker, const struct config *config, struct network *ret,
                     struct err *e) MUST_CHECK;
 
-/* Names of the other bridges of the engine, each as an element of an nftables set, joined by ", ". Appends. */
+/* Names of the other bridges of the engine, each as an element of an nftables set, joined by ", ".
+ * Appends. */
 int network_other_bridges(struct docker *docker, const struct config *config, struct buf *out,
                           struct err *e) MUST_CHECK;
 
 /* Parts, for tests; pure. */
 void network_body(const struct config *config, const char *subnet, struct buf *out);
 /* ERR_CONFLICT when the network is not this installation's, or not as walls need it. */
-int network_check(const struct json_value *network, const struct config *config, struct network *ret,
-                  struct err *e) MUST_CHECK;
+int network_check(const struct json_value *network, const struct config *config,
+                  struct network *ret, struct err *e) MUST_CHECK;
 void network_list_bridges(const struct json_value *networks, const char *own, struct buf *out);

@@ -1,5 +1,6 @@
 /*
- * The peer of a control connection. Its credentials are the kernel's, taken when it connected. Any thread.
+ * The peer of a control connection. Its credentials are the kernel's, taken when it connected. Any
+ * thread.
  */
 #include "engine/peer.h"
 
@@ -8,7 +9,8 @@
 #include "engine/cgroup.h"
 #include "lib/fd.h"
 
-/* Under gVisor the gofer dials, as root and with a pid of its own: its cgroup says whose gofer it is. */
+/* Under gVisor the gofer dials, as root and with a pid of its own: its cgroup says whose gofer it
+ * is. */
 static int peer_is_gofer(const struct inspect *container, pid_t pid, bool *ret_is_in, struct err *e)
 {
     struct err why;
@@ -21,8 +23,8 @@ static int peer_is_gofer(const struct inspect *container, pid_t pid, bool *ret_i
     return 0;
 }
 
-int peer_is_init(const struct config *config, const struct inspect *container, int fd, bool *ret_is_init,
-                 char ret_detail[PEER_DETAIL_BYTES], struct err *e)
+int peer_is_init(const struct config *config, const struct inspect *container, int fd,
+                 bool *ret_is_init, char ret_detail[PEER_DETAIL_BYTES], struct err *e)
 {
     pid_t pid = 0;
     uid_t uid = 0;

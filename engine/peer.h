@@ -11,6 +11,7 @@
 
 #define PEER_DETAIL_BYTES 128
 
-/* fd: a connected Unix socket. *ret_detail says what was found, for the event. ERR_INVALID fd is none. */
-int peer_is_init(const struct config *config, const struct inspect *container, int fd, bool *ret_is_init,
-                 char ret_detail[PEER_DETAIL_BYTES], struct err *e) MUST_CHECK;
+/* fd: a connected Unix socket. *ret_detail says what was found, for the event. ERR_INVALID fd is
+ * none. */
+int peer_is_init(const struct config *config, const struct inspect *container, int fd,
+                 bool *ret_is_init, char ret_detail[PEER_DETAIL_BYTES], struct err *e) MUST_CHECK;

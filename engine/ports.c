@@ -1,5 +1,6 @@
 /*
- * Ports that listen inside a sandbox. The table is the kernel's, its size the sandbox's: bounded. Any thread.
+ * Ports that listen inside a sandbox. The table is the kernel's, its size the sandbox's: bounded.
+ * Any thread.
  */
 #include "engine/ports.h"
 
@@ -10,7 +11,7 @@
 #include "lib/mem.h"
 
 #define TABLE_BYTES_MAX (8UL << 20) /* 50,000 sockets */
-#define STATE_LISTEN "0A"
+#define STATE_LISTEN    "0A"
 
 static int hex_digit(char c)
 {

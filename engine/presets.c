@@ -1,6 +1,6 @@
 /*
- * The images we know, their contexts and hashes. Any thread; reads the presets directory, the host's CA directory and the
- * directory of build settings, never follows a symlink below them.
+ * The images we know, their contexts and hashes. Any thread; reads the presets directory, the
+ * host's CA directory and the directory of build settings, never follows a symlink below them.
  */
 #include "engine/presets.h"
 
@@ -20,8 +20,8 @@
 #include "lib/mem.h"
 
 #define IMAGES_BYTES_MAX 65536
-#define PATH_BYTES 1024
-#define TAG_PREFIX "sandboxd-"
+#define PATH_BYTES       1024
+#define TAG_PREFIX       "sandboxd-"
 
 struct context_file {
     char *name; /* owned: where it stands in the context */
@@ -125,7 +125,8 @@ static int walk_entry(const struct context_walk *walk, struct walk_dirs *dirs, c
 static int walk_dir(const struct context_walk *walk, struct walk_dirs *dirs, const char *path,
                     struct err *e)
 {
-    int fd = openat(walk->root, *path ? path : ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd =
+        openat(walk->root, *path ? path : ".", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) {
         return err_set(e, ERR_IO, errno, "%s", path);
     }
@@ -163,7 +164,8 @@ static int file_compare(const void *a, const void *b)
     return strcmp(((const struct context_file *)a)->name, ((const struct context_file *)b)->name);
 }
 
-/* Opens one of the directories a context comes from. A missing one is fine unless it must be there. */
+/* Opens one of the directories a context comes from. A missing one is fine unless it must be there.
+ */
 static int context_walk_root(struct context *c, size_t slot, const char *path, bool is_needed,
                              const char *prefix, const char *suffix, struct err *e)
 {
@@ -208,8 +210,7 @@ static int context_open(const struct config *config, const struct presets_image 
     if (context_walk_root(c, 0, path, true, "", "", e) < 0) {
         return -1;
     }
-    if (image->parent < 0 &&
-        context_walk_root(c, 1, config->ca_dir, false, "ca/", ".crt", e) < 0) {
+    if (image->parent < 0 && context_walk_root(c, 1, config->ca_dir, false, "ca/", ".crt", e) < 0) {
         return -1;
     }
     if (*config->build_config_dir &&
@@ -227,7 +228,8 @@ static int file_read(const struct context_file *file, char **ret_bytes, size_t *
                      uint32_t *ret_mode, struct err *e)
 {
     struct stat st;
-    int fd AUTOCLOSE = openat(file->root, file->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int fd AUTOCLOSE =
+        openat(file->root, file->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &st) < 0) {
         return err_set(e, ERR_IO, errno, "%s", file->path);
     }
@@ -330,8 +332,8 @@ static int presets_parse_image(const struct json_value *v, struct presets *prese
     if (from) {
         image->parent = presets_find(presets, json_as_str(from));
         if (image->parent < 0) {
-            return err_set(e, ERR_INVALID, 0, "image %.*s: the image it is from must stand above it",
-                           STR_FMT(name));
+            return err_set(e, ERR_INVALID, 0,
+                           "image %.*s: the image it is from must stand above it", STR_FMT(name));
         }
     }
     (void)snprintf(image->name, sizeof(image->name), "%.*s", STR_FMT(name));

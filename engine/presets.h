@@ -1,8 +1,9 @@
 /*
- * The images we know (presets/images.json), their build contexts and the hash that names them (presets/README.md). Any thread.
+ * The images we know (presets/images.json), their build contexts and the hash that names them
+ * (presets/README.md). Any thread.
  *
- * An image of ours is sandboxd-<name>:<first 12 hex digits of the hash of its parent's hash and its context>: the same content is
- * the same tag on every machine.
+ * An image of ours is sandboxd-<name>:<first 12 hex digits of the hash of its parent's hash and its
+ * context>: the same content is the same tag on every machine.
  */
 #pragma once
 
@@ -13,12 +14,12 @@
 #include "lib/err.h"
 #include "lib/str.h"
 
-#define PRESETS_IMAGES_MAX 32
-#define PRESETS_NAME_BYTES 64
-#define PRESETS_TAG_BYTES 96
-#define PRESETS_HASH_BYTES 13
+#define PRESETS_IMAGES_MAX        32
+#define PRESETS_NAME_BYTES        64
+#define PRESETS_TAG_BYTES         96
+#define PRESETS_HASH_BYTES        13
 #define PRESETS_CONTEXT_BYTES_MAX (64UL << 20)
-#define PRESETS_FILES_MAX 4096
+#define PRESETS_FILES_MAX         4096
 
 struct presets_image {
     char name[PRESETS_NAME_BYTES];
@@ -39,7 +40,8 @@ int presets_load(const struct config *config, struct presets *ret, struct err *e
 int presets_parse(struct str text, struct presets *ret, struct err *e) MUST_CHECK;
 /* Index, or -1. */
 int presets_find(const struct presets *presets, struct str name);
-/* Name of the image with that tag ("sandboxd-<name>:<hash>"), borrowed from the tag; empty when it is none of ours. Pure. */
+/* Name of the image with that tag ("sandboxd-<name>:<hash>"), borrowed from the tag; empty when it
+ * is none of ours. Pure. */
 struct str presets_name_of_tag(struct str tag);
 
 /* The build context as a tar archive. Appends. */

@@ -25,7 +25,8 @@ static void tail_add(struct progress *p, struct str text)
     if (text.len > sizeof(p->tail)) {
         text = str_cut(text, text.len - sizeof(p->tail), text.len);
     }
-    size_t over = p->tail_len + text.len > sizeof(p->tail) ? p->tail_len + text.len - sizeof(p->tail) : 0;
+    size_t over =
+        p->tail_len + text.len > sizeof(p->tail) ? p->tail_len + text.len - sizeof(p->tail) : 0;
     memmove(p->tail, p->tail + over, p->tail_len - over);
     p->tail_len -= over;
     memcpy(p->tail + p->tail_len, text.ptr, text.len);

@@ -9,9 +9,9 @@
 #include "lib/str.h"
 
 #define PROGRESS_LINE_BYTES_MAX 65536
-#define PROGRESS_STEP_BYTES 200
-#define PROGRESS_TAIL_BYTES 1024
-#define PROGRESS_ERROR_BYTES 400
+#define PROGRESS_STEP_BYTES     200
+#define PROGRESS_TAIL_BYTES     1024
+#define PROGRESS_ERROR_BYTES    400
 
 struct progress {
     struct buf line; /* what has arrived of the next line */

@@ -1,8 +1,9 @@
 /*
  * The text of the walls. Pure.
  *
- * What comes from the bridge reaches neither the host (input), nor a bridge, nor a private, link-local or reserved address
- * (forward). A drop is final in nftables, whatever other tables accept; an accept of ours leaves the owner's firewall to say no.
+ * What comes from the bridge reaches neither the host (input), nor a bridge, nor a private,
+ * link-local or reserved address (forward). A drop is final in nftables, whatever other tables
+ * accept; an accept of ours leaves the owner's firewall to say no.
  */
 #include "engine/ruleset.h"
 
@@ -11,12 +12,13 @@
 /* Below the "filter" priority: a packet that we drop costs nobody else anything. */
 #define RULESET_PRIORITY "-10"
 
-#define RULESET_PRIVATE4                                                                           \
-    "0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, "           \
+#define RULESET_PRIVATE4                                                                 \
+    "0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, " \
     "192.168.0.0/16, 224.0.0.0/4, 240.0.0.0/4"
-/* Unspecified and loopback, IPv4 inside IPv6 (mapped, NAT64, 6to4, Teredo), unique local, link and site local, multicast. */
-#define RULESET_PRIVATE6                                                                           \
-    "::/127, ::ffff:0:0/96, 64:ff9b::/96, 64:ff9b:1::/48, 2001::/32, 2002::/16, fc00::/7, "        \
+/* Unspecified and loopback, IPv4 inside IPv6 (mapped, NAT64, 6to4, Teredo), unique local, link and
+ * site local, multicast. */
+#define RULESET_PRIVATE6                                                                    \
+    "::/127, ::ffff:0:0/96, 64:ff9b::/96, 64:ff9b:1::/48, 2001::/32, 2002::/16, fc00::/7, " \
     "fe80::/10, fec0::/10, ff00::/8"
 
 static const char *ruleset_family(const struct allow_prefix *p)
@@ -106,4 +108,23 @@ void ruleset_add_resolvers(struct ruleset *rules, struct str resolv_conf)
             ruleset_add_resolver(rules, &address);
         }
     }
+}
+
+/* Lines with something on them, from the first that begins with "table". */
+static size_t table_lines(struct str text)
+{
+    struct str line;
+    size_t count = 0;
+    while (str_split(&text, '\n', &line)) {
+        line = str_trim(line);
+        if (!str_empty(line) && (count > 0 || str_starts(line, STR("table ")))) {
+            count++;
+        }
+    }
+    return count;
+}
+
+bool ruleset_is_listed(struct str batch, struct str listing)
+{
+    return table_lines(batch) == table_lines(listing);
 }

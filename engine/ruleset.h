@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "engine/allow.h"
@@ -10,7 +11,7 @@
 #include "lib/str.h"
 
 #define RULESET_RESOLVERS_MAX 16
-#define RULESET_BYTES_MAX 65536
+#define RULESET_BYTES_MAX     65536
 
 struct ruleset {
     const char *table;
@@ -27,3 +28,7 @@ void ruleset_write(const struct ruleset *rules, struct buf *out);
 /* Adds the "nameserver" addresses of a resolv.conf, without loopback ones and doubles. */
 void ruleset_add_resolvers(struct ruleset *rules, struct str resolv_conf);
 void ruleset_add_resolver(struct ruleset *rules, const struct allow_prefix *address);
+
+/* Does a listing of the table have as many chains and rules as the batch that made it? Sets are
+ * written on one line by both. */
+bool ruleset_is_listed(struct str batch, struct str listing);

@@ -3,13 +3,10 @@
  */
 #include "engine/runtime.h"
 
-#define RUNTIME_LINES                                                                              \
-    "{\"runtimes\":{\"runsc\":{\"path\":\"/usr/bin/runsc\",\"runtimeArgs\":[\"--platform=ptrace\","    \
-    "\"--host-uds=open\",\"--network=host\"]}}}"
-#define RUNTIME_HINT                                                                               \
-    "put " RUNTIME_LINES                                                                           \
-    " into /etc/docker/daemon.json and restart Docker (--network=host only where the kernel needs " \
-    "it)"
+static const char runtime_hint[] =
+    "put {\"runtimes\":{\"runsc\":{\"path\":\"/usr/bin/runsc\",\"runtimeArgs\":"
+    "[\"--platform=ptrace\",\"--host-uds=open\",\"--network=host\"]}}} into "
+    "/etc/docker/daemon.json and restart Docker (--network=host only where this kernel needs it)";
 
 /* "open" and "all" let a sandbox dial its doors. */
 static bool runtime_arg_opens(struct str arg)
@@ -24,7 +21,8 @@ int runtime_check_info(const struct json_value *info, struct err *e)
     const struct json_value *args = json_get(runsc, "runtimeArgs");
     if (!runsc) {
         return err_set(e, ERR_UNAVAILABLE, 0,
-                       "SANDBOXD_RUNTIME=runsc, but Docker knows no runtime runsc: " RUNTIME_HINT);
+                       "SANDBOXD_RUNTIME=runsc, but Docker knows no runtime runsc: %s",
+                       runtime_hint);
     }
     for (size_t i = 0; json_is_array(args) && i < json_count(args); i++) {
         if (runtime_arg_opens(json_as_str(json_at(args, i)))) {
@@ -32,8 +30,8 @@ int runtime_check_info(const struct json_value *info, struct err *e)
         }
     }
     return err_set(e, ERR_UNAVAILABLE, 0,
-                   "SANDBOXD_RUNTIME=runsc, but it is registered without --host-uds=open: "
-                   RUNTIME_HINT);
+                   "SANDBOXD_RUNTIME=runsc, but it is registered without --host-uds=open: %s",
+                   runtime_hint);
 }
 
 int runtime_check(struct docker *docker, const struct config *config, struct err *e)

@@ -7,8 +7,8 @@
 #include "engine/docker.h"
 #include "lib/err.h"
 
-/* runc is always fine. runsc must be registered with --host-uds=open. ERR_UNAVAILABLE with the exact lines for daemon.json; else
- * the engine's words. Asks Docker. */
+/* runc is always fine. runsc must be registered with --host-uds=open. ERR_UNAVAILABLE with the
+ * exact lines for daemon.json; else the engine's words. Asks Docker. */
 int runtime_check(struct docker *docker, const struct config *config, struct err *e) MUST_CHECK;
 /* The same over the answer of GET /info. Pure. */
 int runtime_check_info(const struct json_value *info, struct err *e) MUST_CHECK;

@@ -20,7 +20,7 @@
 #include "lib/record.h"
 #include "lib/thread.h"
 
-#define BACKLOG 64
+#define BACKLOG          64
 #define FRAME_TIMEOUT_MS 10000 /* for a request that has begun, and for an answer */
 #define FOLLOW_BYTES_MAX 65536
 
@@ -38,7 +38,8 @@ struct server {
     struct server_slot slots[SERVER_CONNECTIONS_MAX];
 };
 
-/* Waits for the connection, a second descriptor (-1: none) or the end of the program. False when it is time to go. */
+/* Waits for the connection, a second descriptor (-1: none) or the end of the program. False when it
+ * is time to go. */
 static bool serve_wait(int fd, int other_fd, int stop_fd, bool *ret_fd_ready)
 {
     struct pollfd fds[] = {{.fd = fd, .events = POLLIN},
@@ -127,8 +128,7 @@ void server_serve(struct engine *g, int fd, int stop_fd)
     BUF_AUTO(in, RECORD_FRAME_MAX + 8);
     bool has_greeted = false;
     bool is_ready = false;
-    while (serve_wait(fd, -1, stop_fd, &is_ready) &&
-           serve_one(g, fd, stop_fd, &has_greeted, &in)) {
+    while (serve_wait(fd, -1, stop_fd, &is_ready) && serve_one(g, fd, stop_fd, &has_greeted, &in)) {
         /* An idle connection keeps no memory. */
         buf_done(&in);
         buf_init(&in, RECORD_FRAME_MAX + 8);

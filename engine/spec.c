@@ -9,11 +9,11 @@
 #include "lib/json_write.h"
 
 #define SPEC_BODY_BYTES_MAX 32768
-#define SPEC_PIDS_MAX 1024
-#define SPEC_CPU_SHARES 100
-#define SPEC_TMP_OPTIONS "rw,noexec,nosuid,nodev,size=512m,mode=1777"
-#define SPEC_COVER_OPTIONS "ro,noexec,nosuid,nodev,size=4k,mode=0555"
-#define SPEC_PATH                                                                                  \
+#define SPEC_PIDS_MAX       1024
+#define SPEC_CPU_SHARES     100
+#define SPEC_TMP_OPTIONS    "rw,noexec,nosuid,nodev,size=512m,mode=1777"
+#define SPEC_COVER_OPTIONS  "ro,noexec,nosuid,nodev,size=4k,mode=0555"
+#define SPEC_PATH \
     "/usr/local/bin:/usr/bin:/bin:/home/sandbox/.local/bin:/home/sandbox/.npm-global/bin"
 
 void spec_name(const struct ulid *id, char ret_name[SPEC_NAME_BYTES])
@@ -38,8 +38,7 @@ bool spec_request_parse(struct str text, struct spec_request *ret)
         count++;
     }
     if (count != 5 || text.ptr || parts[1].len == 0 || parts[1].len >= sizeof(ret->image) ||
-        !checks_init_version_is_valid(parts[2]) ||
-        !str_to_u64(parts[0], UINT32_MAX, &ret->uid) ||
+        !checks_init_version_is_valid(parts[2]) || !str_to_u64(parts[0], UINT32_MAX, &ret->uid) ||
         !str_to_u64(parts[3], UINT64_MAX, &ret->memory_bytes) ||
         !str_to_u64(parts[4], UINT64_MAX, &ret->cpus_milli)) {
         return false;
@@ -169,7 +168,8 @@ static void spec_write_labels(struct json_writer *w, const struct spec *spec, co
 }
 
 /* hash NULL: without the labels, for the hash itself. */
-static int spec_write_body(const struct spec *spec, const char *hash, struct buf *out, struct err *e)
+static int spec_write_body(const struct spec *spec, const char *hash, struct buf *out,
+                           struct err *e)
 {
     char name[SPEC_NAME_BYTES];
     struct json_writer w;
@@ -184,7 +184,8 @@ static int spec_write_body(const struct spec *spec, const char *hash, struct buf
     }
     spec_write_host(&w, spec);
     json_object_end(&w);
-    return buf_ok(out) ? 0 : err_set(e, ERR_LIMIT, 0, "the description of the container is too long");
+    return buf_ok(out) ? 0
+                       : err_set(e, ERR_LIMIT, 0, "the description of the container is too long");
 }
 
 int spec_hash(const struct spec *spec, char ret_hex[CRYPTO_SHA256_HEX], struct err *e)

@@ -1,5 +1,6 @@
 /*
- * What a sandbox's container is: the JSON for Docker, and the hash that says whether a container is today's. Pure, any thread.
+ * What a sandbox's container is: the JSON for Docker, and the hash that says whether a container is
+ * today's. Pure, any thread.
  */
 #pragma once
 
@@ -13,16 +14,16 @@
 #include "lib/err.h"
 #include "lib/ulid.h"
 
-#define SPEC_IMAGE_BYTES 64
-#define SPEC_REQUEST_BYTES 256
+#define SPEC_IMAGE_BYTES    64
+#define SPEC_REQUEST_BYTES  256
 #define SPEC_APP_NAME_BYTES 1024
-#define SPEC_NAME_BYTES (ULID_LEN + 3)
+#define SPEC_NAME_BYTES     (ULID_LEN + 3)
 
 #define SPEC_LABEL_INSTANCE "sandboxd.instance"
-#define SPEC_LABEL_SANDBOX "sandboxd.sandbox"
+#define SPEC_LABEL_SANDBOX  "sandboxd.sandbox"
 #define SPEC_LABEL_APP_NAME "sandboxd.app-name"
-#define SPEC_LABEL_SPEC "sandboxd.spec"
-#define SPEC_LABEL_REQUEST "sandboxd.request"
+#define SPEC_LABEL_SPEC     "sandboxd.spec"
+#define SPEC_LABEL_REQUEST  "sandboxd.request"
 
 /* What the control plane asks for; checked before it gets here. */
 struct spec_request {

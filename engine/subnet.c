@@ -10,9 +10,9 @@
 /* Where the search begins in 10/8: away from the low numbers that offices and clouds use. */
 #define SUBNET_START_A 0x0AC90000U /* 10.201.0.0 */
 #define SUBNET_FIRST_A 0x0A000000U
-#define SUBNET_LAST_A 0x0AFFFFFFU
+#define SUBNET_LAST_A  0x0AFFFFFFU
 #define SUBNET_FIRST_B 0xAC100000U /* 172.16.0.0 */
-#define SUBNET_LAST_B 0xAC1FFFFFU
+#define SUBNET_LAST_B  0xAC1FFFFFU
 
 static void subnet_take(struct subnet_taken *taken, const struct allow_prefix *p)
 {
@@ -57,7 +57,8 @@ static bool hex_u32(struct str text, uint32_t *ret_value)
     return true;
 }
 
-/* Columns: Iface Destination Gateway Flags RefCnt Use Metric Mask …; addresses are in the memory order of the host. */
+/* Columns: Iface Destination Gateway Flags RefCnt Use Metric Mask …; addresses are in the memory
+ * order of the host. */
 void subnet_take_routes(struct subnet_taken *taken, struct str routes)
 {
     struct str line;

@@ -19,5 +19,7 @@ struct subnet_taken {
 void subnet_take_networks(struct subnet_taken *taken, const struct json_value *networks);
 /* Adds the destinations of the text of /proc/net/route; the default route takes nothing. */
 void subnet_take_routes(struct subnet_taken *taken, struct str routes);
-/* The first /20 of 10.201.0.0 onwards, then 172.16/12, that overlaps nothing. ERR_LIMIT when there is none. */
-int subnet_choose(const struct subnet_taken *taken, struct allow_prefix *ret, struct err *e) MUST_CHECK;
+/* The first /20 of 10.201.0.0 onwards, then 172.16/12, that overlaps nothing. ERR_LIMIT when there
+ * is none. */
+int subnet_choose(const struct subnet_taken *taken, struct allow_prefix *ret, struct err *e)
+    MUST_CHECK;

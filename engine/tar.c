@@ -27,6 +27,7 @@ struct tar_header {
     char prefix[155];
     char padding[12];
 };
+
 _Static_assert(sizeof(struct tar_header) == TAR_BLOCK_BYTES, "a tar header is one block");
 
 /* Puts a long name into prefix and name, cut at a slash. */

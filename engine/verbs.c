@@ -20,7 +20,7 @@
 #include "lib/paths.h"
 
 #define MEMORY_MIN_BYTES (64ULL << 20)
-#define CPUS_MILLI_MAX 1000000U
+#define CPUS_MILLI_MAX   1000000U
 
 /* What a verb works with. */
 struct verb_call {
@@ -60,7 +60,8 @@ static void write_time(struct record_writer *w, const char *key, int64_t at_ms)
     }
 }
 
-static int write_container(const struct verb_call *c, const struct inspect *container, struct err *e)
+static int write_container(const struct verb_call *c, const struct inspect *container,
+                           struct err *e)
 {
     struct record_writer w = record_begin(c->out, "container");
     record_adds(&w, "id", container->id.text);
@@ -365,10 +366,10 @@ static const struct {
     const char *kind;
     int (*run)(const struct verb_call *c, struct err *e);
 } verbs[] = {
-    {"status", verb_status}, {"image", verb_image},   {"build", verb_build},
-    {"create", verb_create}, {"start", verb_start},   {"stop", verb_stop},
+    {"status", verb_status}, {"image", verb_image},     {"build", verb_build},
+    {"create", verb_create}, {"start", verb_start},     {"stop", verb_stop},
     {"remove", verb_remove}, {"inspect", verb_inspect}, {"list", verb_list},
-    {"peer", verb_peer},     {"port", verb_port},     {"usage", verb_usage},
+    {"peer", verb_peer},     {"port", verb_port},       {"usage", verb_usage},
     {"logs", verb_logs},
 };
 

@@ -4,7 +4,7 @@
 #include "engine/version.h"
 
 #ifndef SANDBOXD_VERSION
-#define SANDBOXD_VERSION "unknown"
+#    define SANDBOXD_VERSION "unknown"
 #endif
 
 const char *version_text(void)

@@ -1,5 +1,6 @@
 /*
- * Walls. The thread "walls" and every caller of walls_require run what is here, one at a time behind the lock.
+ * Walls. The thread "walls" and every caller of walls_require run what is here, one at a time
+ * behind the lock.
  */
 #include "engine/walls.h"
 
@@ -22,10 +23,10 @@
 #include "lib/mem.h"
 #include "lib/thread.h"
 
-#define CHECK_INTERVAL_MS 1000
-#define LOAD_TRIES 5
-#define RESOLV_BYTES_MAX 65536
-#define BRIDGES_BYTES_MAX 16384
+#define CHECK_INTERVAL_MS  1000
+#define LOAD_TRIES         5
+#define RESOLV_BYTES_MAX   65536
+#define BRIDGES_BYTES_MAX  16384
 #define BRIDGE_FILTER_PATH "/proc/sys/net/bridge/bridge-nf-call-iptables"
 
 static const char *const resolv_paths[] = {"/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"};
@@ -125,7 +126,8 @@ static char *walls_render(const struct walls *w)
     return buf_take(&text);
 }
 
-/* Two sandboxes meet on the bridge below IP: only with this do frames pass the table (and Docker's own rule). */
+/* Two sandboxes meet on the bridge below IP: only with this do frames pass the table (and Docker's
+ * own rule). */
 static int walls_check_bridge_filter(struct err *e)
 {
     char *text AUTOFREE = NULL;
@@ -139,23 +141,21 @@ static int walls_check_bridge_filter(struct err *e)
                    "br_netfilter and sysctl -w net.bridge.bridge-nf-call-iptables=1");
 }
 
-/* Loads the batch and lists it. 1: nobody else changed nftables meanwhile, so the listing is of what was loaded. 0: somebody did. */
+/* Loads the batch and lists it. 1: the listing is of what was loaded. 0: somebody flushed the table
+ * in between. */
 static int walls_load_once(struct walls *w, const char *wanted, char **ret_listed,
                            uint32_t *ret_generation, struct err *e)
 {
-    uint32_t before = 0;
-    uint32_t after = 0;
     char *listed AUTOFREE = NULL;
-    if (netlink_generation(&before, e) < 0 || walls_nft(wanted, NULL, e) < 0 ||
-        walls_list(w, &listed, e) < 0 || netlink_generation(&after, e) < 0) {
+    /* The generation comes before the listing: whatever changes after it is seen at the next look.
+     */
+    if (walls_nft(wanted, NULL, e) < 0 || netlink_generation(ret_generation, e) < 0) {
         return -1;
     }
-    /* One batch is one generation; the kernel leaves 0 out. */
-    if (after != before + 1 && !(before == UINT32_MAX && after == 1)) {
+    if (walls_list(w, &listed, e) < 0 || !ruleset_is_listed(str_of(wanted), str_of(listed))) {
         return 0;
     }
     *ret_listed = TAKE(listed);
-    *ret_generation = after;
     return 1;
 }
 
@@ -171,8 +171,9 @@ static int walls_load(struct walls *w, char *take_wanted, struct err *e)
     }
     if (loaded == 0) {
         return err_set(e, ERR_UNAVAILABLE, 0,
-                       "walls: somebody changes nftables without a pause, the table cannot be "
-                       "checked");
+                       "walls: the table %s does not stay as it is loaded: something on this host "
+                       "removes it",
+                       w->config->table);
     }
     if (loaded < 0) {
         return -1;

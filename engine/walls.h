@@ -1,8 +1,10 @@
 /*
- * Walls: the nftables table that keeps sandboxes away from the host, from one another and from private networks.
+ * Walls: the nftables table that keeps sandboxes away from the host, from one another and from
+ * private networks.
  *
- * A thread of its own loads the table, watches nftables and puts the table back when somebody flushed or changed it. No sandbox
- * starts without it, unless the owner's setting says so. Any thread may ask.
+ * A thread of its own loads the table, watches nftables and puts the table back when somebody
+ * flushed or changed it. No sandbox starts without it, unless the owner's setting says so. Any
+ * thread may ask.
  */
 #pragma once
 
@@ -11,7 +13,11 @@
 
 struct walls;
 
-enum walls_state { WALLS_OFF, WALLS_UP, WALLS_FAILED };
+enum walls_state {
+    WALLS_OFF,
+    WALLS_UP,
+    WALLS_FAILED
+};
 
 /* Borrows config for its life. Never NULL. Nothing is loaded before walls_start. */
 struct walls *walls_new(const struct config *config);
@@ -21,12 +27,13 @@ void walls_start(struct walls *w);
 void walls_stop(struct walls *w);
 void walls_free(struct walls *w);
 
-/* Elements of an nftables set of interface names (network_other_bridges); takes effect within a second. Copied. */
+/* Elements of an nftables set of interface names (network_other_bridges); takes effect within a
+ * second. Copied. */
 void walls_set_bridges(struct walls *w, const char *elements);
 
 /* State and, when failed, why. */
 enum walls_state walls_state_get(struct walls *w, struct err *ret_why);
 
-/* 0 when the table stands (checked and loaded now, if need be) or walls are off by the owner's word. ERR_UNAVAILABLE, the
- * message begins with "walls: ". Blocks for milliseconds. */
+/* 0 when the table stands (checked and loaded now, if need be) or walls are off by the owner's
+ * word. ERR_UNAVAILABLE, the message begins with "walls: ". Blocks for milliseconds. */
 int walls_require(struct walls *w, struct err *e) MUST_CHECK;
