@@ -139,7 +139,7 @@ HARDENING := -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -fstack-protector-strong \
     -fstrict-flex-arrays=3
 
 CODEGEN := -std=gnu17 -g -fno-strict-aliasing -fno-strict-overflow \
-    -fno-delete-null-pointer-checks -fno-common -fexceptions -fPIE -fvisibility=hidden \
+    -fno-delete-null-pointer-checks -fno-common -fPIE -fvisibility=hidden \
     -ffile-prefix-map=$(CURDIR)/=
 
 SANITIZE_asan := -fsanitize=address,undefined -fno-sanitize-recover=all
