@@ -145,7 +145,7 @@ check_resources() { # data directory, already installed (yes/no)
     [ "$cpus" -ge "$VCPUS_WANTED" ] || warn "$cpus vCPU found, $VCPUS_WANTED wanted: builds and wakes will be slow"
     mib=$(awk '$1 == "MemTotal:" { printf "%d", $2 / 1024 }' /proc/meminfo)
     if [ "$mib" -lt "$MEMORY_NEEDED_MIB" ]; then
-        die "$(gib "$mib") GiB of memory found, at least $(gib $MEMORY_NEEDED_MIB) needed" "take a machine with $(gib $MEMORY_WANTED_MIB) GiB or more"
+        die "$(gib "$mib") GiB of memory found, at least $(gib $MEMORY_NEEDED_MIB) GiB needed" "take a machine with $(gib $MEMORY_WANTED_MIB) GiB or more"
     elif [ "$mib" -lt "$MEMORY_WANTED_MIB" ]; then
         warn "$(gib "$mib") GiB of memory found, $(gib $MEMORY_WANTED_MIB) wanted: one app at a time will run well"
     fi
@@ -153,7 +153,7 @@ check_resources() { # data directory, already installed (yes/no)
         gb=$(free_gb "$here")
         # What is installed takes its part of the disk already.
         if [ "$gb" -lt "$DISK_NEEDED_GB" ] && [ "$2" = no ]; then
-            die "$gb GB free for $here found, at least $DISK_NEEDED_GB needed" "make room (docker system df; apt-get clean) or take a larger disk"
+            die "$gb GB free for $here found, at least $DISK_NEEDED_GB GB needed" "make room (docker system df; apt-get clean) or take a larger disk"
         elif [ "$gb" -lt "$DISK_WANTED_GB" ]; then
             warn "$gb GB free for $here found, $DISK_WANTED_GB wanted"
         fi
