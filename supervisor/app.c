@@ -1,6 +1,6 @@
 /*
- * The app of this sandbox. It must never wait, and never stop what runs because a file cannot be read.
- * One thread: PID 1's.
+ * The app of this sandbox. It must never wait, and never stop what runs because a file cannot be
+ * read. One thread: PID 1's.
  */
 #include "supervisor/app.h"
 
@@ -204,7 +204,8 @@ static bool app_file_same(const struct app_file *a, const struct app_file *b)
            a->inode == b->inode;
 }
 
-/* A regular file of the app, never a fifo that would hold PID 1 up. ERR_NOT_FOUND, ERR_INVALID, ERR_IO. */
+/* A regular file of the app, never a fifo that would hold PID 1 up. ERR_NOT_FOUND, ERR_INVALID,
+ * ERR_IO. */
 static int app_read_file(const char *path, char **ret_text, size_t *ret_len, struct err *e)
 {
     struct stat info;
@@ -339,7 +340,8 @@ static void seed_on_gone(void *ctx, bool stuck)
 
 static int seed_start(struct app *a, struct err *e)
 {
-    const char *argv[] = {spawn_self(), "child", "seed", a->settings.template_name, a->boot_id, NULL};
+    const char *argv[] = {spawn_self(), "child", "seed", a->settings.template_name,
+                          a->boot_id,   NULL};
     int ends[2];
 
     if (pipe2(ends, O_CLOEXEC) != 0) {
@@ -511,8 +513,9 @@ static void phase_of_failed(struct app *a, const struct process *p)
     char text[APP_DETAIL_BYTES];
 
     process_how_ended(p, how, sizeof(how));
-    (void)snprintf(text, sizeof(text), "the %s process %s %d times in a row and is not started again",
-                   p->name, how, MACHINE_FAST_FAILURES_MAX);
+    (void)snprintf(text, sizeof(text),
+                   "the %s process %s %d times in a row and is not started again", p->name, how,
+                   MACHINE_FAST_FAILURES_MAX);
     set_detail(a, APP_FAILED, text);
 }
 
@@ -610,7 +613,8 @@ static void app_refresh(struct app *a, int64_t now_ms)
 
 /* ---- time ---- */
 
-/* A file that changed is loaded once it stood still for one look: editors and agents write in pieces. */
+/* A file that changed is loaded once it stood still for one look: editors and agents write in
+ * pieces. */
 static void app_look(struct app *a)
 {
     bool changed = false;

@@ -1,6 +1,6 @@
 /*
- * The app of this sandbox: its settings from the control plane, its manifest, its seeding, its processes, and the one
- * phase that is said about all of that. One thread.
+ * The app of this sandbox: its settings from the control plane, its manifest, its seeding, its
+ * processes, and the one phase that is said about all of that. One thread.
  */
 #pragma once
 
@@ -19,7 +19,13 @@
 #define APP_PORT_DEFAULT  3000
 #define APP_DETAIL_BYTES  512
 
-enum app_phase { APP_IDLE, APP_SEEDING, APP_STARTING, APP_RUNNING, APP_FAILED };
+enum app_phase {
+    APP_IDLE,
+    APP_SEEDING,
+    APP_STARTING,
+    APP_RUNNING,
+    APP_FAILED
+};
 
 /* Of the control plane; the strings are owned. */
 struct app_settings {
@@ -49,8 +55,9 @@ struct app {
     bool stopping;
     struct app_settings settings;
     struct process processes[APP_PROCESSES_MAX];
-    uint16_t manifest_port; /* 0: the manifest says none */
-    char problem[APP_DETAIL_BYTES]; /* why there is no (new) manifest or no seed; "" when all is well */
+    uint16_t manifest_port;         /* 0: the manifest says none */
+    char problem[APP_DETAIL_BYTES]; /* why there is no (new) manifest or no seed; "" when all is
+                                       well */
     bool problem_is_failure;        /* else something is only missing */
     struct app_file seen[2];        /* sandbox.yaml and package.json as loaded */
     struct app_file pending[2];     /* as seen at the last look */
@@ -66,17 +73,21 @@ struct app {
 
 void app_init(struct app *a, struct loop *loop, struct runs *runs, const char *boot_id,
               const char *const *env);
-/* The control plane's word; the same settings again change nothing. ERR_INVALID: nothing was taken over. */
+/* The control plane's word; the same settings again change nothing. ERR_INVALID: nothing was taken
+ * over. */
 int app_configure(struct app *a, const struct record *r, struct err *e) MUST_CHECK;
-/* Starts one process anew by name, with the manifest as it is now. False when there is none of that name. */
+/* Starts one process anew by name, with the manifest as it is now. False when there is none of that
+ * name. */
 bool app_restart(struct app *a, struct str name);
 /* A task ended: the manifest may be new, and some processes want to start anew. */
 void app_task_ended(struct app *a);
-/* Begins the end of everything but the web process, or of that too; true when nothing of it is left. */
+/* Begins the end of everything but the web process, or of that too; true when nothing of it is
+ * left. */
 bool app_stop(struct app *a, bool web_too, int64_t grace_ms);
 /* Due work; returns the monotonic time of the next. */
 int64_t app_tick(struct app *a, int64_t now_ms);
 void app_tell_all(struct app *a);
-/* Appends `phase`, `process`, `port` and `other_port` records that are due until out holds `until` bytes. */
+/* Appends `phase`, `process`, `port` and `other_port` records that are due until out holds `until`
+ * bytes. */
 void app_emit(struct app *a, struct buf *out, size_t until);
 const char *app_phase_name(enum app_phase phase);

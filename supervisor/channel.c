@@ -1,5 +1,6 @@
 /*
- * Channel. It must never block on the control plane, and never believe that it is there. One thread: PID 1's.
+ * Channel. It must never block on the control plane, and never believe that it is there. One
+ * thread: PID 1's.
  */
 #include "supervisor/channel.h"
 
@@ -49,8 +50,7 @@ static void channel_drop(struct channel *c)
     c->out_at = 0;
     c->state = CHANNEL_DOWN;
     c->next_dial_ms = clock_mono_ms() + c->pause_ms;
-    c->pause_ms =
-        c->pause_ms * 2 < CHANNEL_PAUSE_MAX_MS ? c->pause_ms * 2 : CHANNEL_PAUSE_MAX_MS;
+    c->pause_ms = c->pause_ms * 2 < CHANNEL_PAUSE_MAX_MS ? c->pause_ms * 2 : CHANNEL_PAUSE_MAX_MS;
 }
 
 /* Writes what was gathered; false when the connection broke. */
@@ -185,9 +185,9 @@ static const struct {
     const char *kind;
     int (*handle)(struct channel *c, const struct record *r, struct err *e);
 } channel_kinds[] = {
-    {"configure", on_configure}, {"start", on_start},     {"stdin", on_stdin}, {"cancel", on_cancel},
-    {"finish", on_finish},       {"ack", on_ack},         {"restart", on_restart},
-    {"ping", on_ping},           {"error", on_error},
+    {"configure", on_configure}, {"start", on_start},   {"stdin", on_stdin},
+    {"cancel", on_cancel},       {"finish", on_finish}, {"ack", on_ack},
+    {"restart", on_restart},     {"ping", on_ping},     {"error", on_error},
 };
 
 /* Says what was wrong; the connection goes on. */

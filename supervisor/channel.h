@@ -1,6 +1,6 @@
 /*
- * Channel: PID 1's connection to the control plane over run/control. Dialled again for ever; what was not acknowledged
- * goes out again. docs/protocols.md, section 5. One thread.
+ * Channel: PID 1's connection to the control plane over run/control. Dialled again for ever; what
+ * was not acknowledged goes out again. docs/protocols.md, section 5. One thread.
  */
 #pragma once
 
@@ -39,12 +39,15 @@ void channel_init(struct channel *c, struct loop *loop, struct app *app, struct 
                   const char *boot_id);
 /* Dials when it is due; returns the monotonic time of the next work. */
 int64_t channel_tick(struct channel *c, int64_t now_ms);
-/* Tells what is to be told and writes as much as the socket takes. At the end of each turn of the loop. */
+/* Tells what is to be told and writes as much as the socket takes. At the end of each turn of the
+ * loop. */
 void channel_flush(struct channel *c);
+
 static inline bool channel_is_up(const struct channel *c)
 {
     return c->state == CHANNEL_UP;
 }
 
-/* One record of the control plane, parsed. -1: the connection is to be closed. For the channel and its fuzz target. */
+/* One record of the control plane, parsed. -1: the connection is to be closed. For the channel and
+ * its fuzz target. */
 int channel_handle(struct channel *c, const struct record *r);

@@ -1,5 +1,6 @@
 /*
- * Children of PID 1. It must never start anything that can read another's memory. Runs in a fresh process, one thread.
+ * Children of PID 1. It must never start anything that can read another's memory. Runs in a fresh
+ * process, one thread.
  */
 #include "supervisor/child.h"
 

@@ -1,5 +1,6 @@
 /*
- * Environments. They must never carry HOSTNAME (dev servers bind to it) or a setting of ours. One thread: PID 1's.
+ * Environments. They must never carry HOSTNAME (dev servers bind to it) or a setting of ours. One
+ * thread: PID 1's.
  */
 #include "supervisor/environ.h"
 

@@ -1,5 +1,6 @@
 /*
- * Environments: built from PID 1's own (the image's), the app's settings and what we fix ourselves. One thread.
+ * Environments: built from PID 1's own (the image's), the app's settings and what we fix ourselves.
+ * One thread.
  */
 #pragma once
 
@@ -24,5 +25,6 @@ void environ_free(char **env);
 void environ_free_cleanup(char ***env);
 #define ENVIRON_AUTO __attribute__((cleanup(environ_free_cleanup)))
 
-/* Whether text is KEY=value with a key of letters, digits and _, not beginning with a digit, and no NUL inside. */
+/* Whether text is KEY=value with a key of letters, digits and _, not beginning with a digit, and no
+ * NUL inside. */
 bool environ_is_pair(struct str text);

@@ -1,6 +1,6 @@
 /*
- * PID 1 of a sandbox. It must never block, never exit on an error, and never believe that it is trusted.
- * One thread; children only through spawn.c.
+ * PID 1 of a sandbox. It must never block, never exit on an error, and never believe that it is
+ * trusted. One thread; children only through spawn.c.
  */
 #include "supervisor/init.h"
 
@@ -35,7 +35,13 @@
 #define INIT_RELAY_WAIT_MS 50
 #define INIT_RETRY_MS      1000
 
-enum init_stage { INIT_RUNS, INIT_STOPS_TASKS, INIT_STOPS_WORKERS, INIT_STOPS_WEB, INIT_STOPPED };
+enum init_stage {
+    INIT_RUNS,
+    INIT_STOPS_TASKS,
+    INIT_STOPS_WORKERS,
+    INIT_STOPS_WEB,
+    INIT_STOPPED
+};
 
 struct init {
     struct loop loop;
@@ -155,7 +161,8 @@ static void init_on_signal(void *ctx, uint32_t events)
         if (info.ssi_signo == SIGCHLD) {
             continue;
         }
-        /* From outside the sandbox a signal has no sender here. One from inside is somebody's pkill. */
+        /* From outside the sandbox a signal has no sender here. One from inside is somebody's
+         * pkill. */
         if (getpid() == 1 && info.ssi_pid != 0) {
             log_warn("ignored a signal from inside the sandbox");
             continue;

@@ -42,7 +42,8 @@ static void lines_piece(struct lines *l, struct str bytes, lines_fn fn, void *ct
         }
         bytes = lines_fill(l, bytes);
         if (!buf_ok(&l->rest)) {
-            /* No memory for one part: what is held goes out, the rest of this piece is lost with it. */
+            /* No memory for one part: what is held goes out, the rest of this piece is lost with
+             * it. */
             lines_hand_out(l, true, fn, ctx);
             return;
         }

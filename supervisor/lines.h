@@ -1,5 +1,6 @@
 /*
- * Line splitter: bytes of a pipe into lines of at most LINES_PART_MAX bytes; longer ones come in parts. One thread.
+ * Line splitter: bytes of a pipe into lines of at most LINES_PART_MAX bytes; longer ones come in
+ * parts. One thread.
  */
 #pragma once
 

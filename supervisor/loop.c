@@ -1,6 +1,6 @@
 /*
- * Event loop: epoll over embedded watches. It must never block longer than asked, nor call a watch that was closed.
- * One thread: PID 1's, and the relay's in its own process.
+ * Event loop: epoll over embedded watches. It must never block longer than asked, nor call a watch
+ * that was closed. One thread: PID 1's, and the relay's in its own process.
  */
 #include "supervisor/loop.h"
 

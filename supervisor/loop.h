@@ -1,8 +1,8 @@
 /*
  * Event loop: epoll over watches that their owners embed, never heap objects.
  *
- * A watch stays valid memory for as long as its loop runs, so that an event that was fetched before its descriptor
- * was closed finds fd -1 and is dropped. One thread.
+ * A watch stays valid memory for as long as its loop runs, so that an event that was fetched before
+ * its descriptor was closed finds fd -1 and is dropped. One thread.
  */
 #pragma once
 
@@ -30,9 +30,11 @@ struct loop {
 int loop_init(struct loop *l, struct err *e) MUST_CHECK;
 void loop_done(struct loop *l);
 
-/* Starts watching fd. on_event and ctx are set before. ERR_IO (no memory for it, for example): nothing is watched. */
+/* Starts watching fd. on_event and ctx are set before. ERR_IO (no memory for it, for example):
+ * nothing is watched. */
 int loop_add(struct loop *l, struct watch *w, int fd, uint32_t events, struct err *e) MUST_CHECK;
-/* Other events. 0 leaves only one report of a hang-up or an error, so that a paused peer cannot spin the loop. */
+/* Other events. 0 leaves only one report of a hang-up or an error, so that a paused peer cannot
+ * spin the loop. */
 void loop_change(struct loop *l, struct watch *w, uint32_t events);
 /* Stops watching and closes the descriptor. Accepts one that is not watched. */
 void loop_close(struct loop *l, struct watch *w);

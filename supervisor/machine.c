@@ -1,5 +1,6 @@
 /*
- * The life of a web process or worker. It must never ask for a spawn while something of the last run may live. Pure.
+ * The life of a web process or worker. It must never ask for a spawn while something of the last
+ * run may live. Pure.
  */
 #include "supervisor/machine.h"
 
@@ -34,12 +35,10 @@ static const unsigned char machine_table[MACHINE_STATE_COUNT][MACHINE_EVENT_COUN
                           [MACHINE_RESTART] = END_NEW,
                           [MACHINE_GONE] = STOPPED,
                           [MACHINE_STUCK] = GIVE_UP},
-    [MACHINE_RESTARTING] = {[MACHINE_STOP] = END,
-                            [MACHINE_GONE] = REVIVE,
-                            [MACHINE_STUCK] = GIVE_UP},
-    [MACHINE_BACKOFF] = {[MACHINE_STOP] = STOPPED,
-                         [MACHINE_RESTART] = REVIVE,
-                         [MACHINE_TIME] = SPAWN},
+    [MACHINE_RESTARTING] =
+        {[MACHINE_STOP] = END, [MACHINE_GONE] = REVIVE, [MACHINE_STUCK] = GIVE_UP},
+    [MACHINE_BACKOFF] =
+        {[MACHINE_STOP] = STOPPED, [MACHINE_RESTART] = REVIVE, [MACHINE_TIME] = SPAWN},
     [MACHINE_FAILED] = {[MACHINE_STOP] = STOPPED, [MACHINE_RESTART] = REVIVE},
 };
 
@@ -78,37 +77,17 @@ static void machine_judge(struct machine *m, int64_t now_ms)
 enum machine_action machine_step(struct machine *m, enum machine_event event, int64_t now_ms)
 {
     switch ((enum step)machine_table[m->state][event]) {
-    case KEEP:
-        break;
-    case REVIVE:
-        m->fast_failures = 0;
-        return machine_spawn(m, now_ms);
-    case SPAWN:
-        return machine_spawn(m, now_ms);
-    case READY:
-        m->state = MACHINE_RUNNING;
-        break;
-    case UNREADY:
-        m->state = MACHINE_STARTING;
-        break;
-    case END:
-        m->state = MACHINE_STOPPING;
-        return MACHINE_DO_END;
-    case END_NEW:
-        m->state = MACHINE_RESTARTING;
-        return MACHINE_DO_END;
-    case STOPPED:
-        m->state = MACHINE_STOPPED;
-        break;
-    case JUDGE:
-        machine_judge(m, now_ms);
-        break;
-    case LATER:
-        machine_back_off(m, now_ms);
-        break;
-    case GIVE_UP:
-        m->state = MACHINE_FAILED;
-        break;
+    case KEEP: break;
+    case REVIVE: m->fast_failures = 0; return machine_spawn(m, now_ms);
+    case SPAWN: return machine_spawn(m, now_ms);
+    case READY: m->state = MACHINE_RUNNING; break;
+    case UNREADY: m->state = MACHINE_STARTING; break;
+    case END: m->state = MACHINE_STOPPING; return MACHINE_DO_END;
+    case END_NEW: m->state = MACHINE_RESTARTING; return MACHINE_DO_END;
+    case STOPPED: m->state = MACHINE_STOPPED; break;
+    case JUDGE: machine_judge(m, now_ms); break;
+    case LATER: machine_back_off(m, now_ms); break;
+    case GIVE_UP: m->state = MACHINE_FAILED; break;
     }
     return MACHINE_DO_NOTHING;
 }
@@ -116,8 +95,8 @@ enum machine_action machine_step(struct machine *m, enum machine_event event, in
 const char *machine_state_name(enum machine_state state)
 {
     static const char *const names[MACHINE_STATE_COUNT] = {
-        [MACHINE_STOPPED] = "stopped",    [MACHINE_STARTING] = "starting",
-        [MACHINE_RUNNING] = "running",    [MACHINE_STOPPING] = "stopped",
+        [MACHINE_STOPPED] = "stopped",     [MACHINE_STARTING] = "starting",
+        [MACHINE_RUNNING] = "running",     [MACHINE_STOPPING] = "stopped",
         [MACHINE_RESTARTING] = "starting", [MACHINE_BACKOFF] = "backoff",
         [MACHINE_FAILED] = "failed",
     };

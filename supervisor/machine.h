@@ -1,5 +1,6 @@
 /*
- * The life of a web process or worker: states, events, and the one table between them. Pure. One thread.
+ * The life of a web process or worker: states, events, and the one table between them. Pure. One
+ * thread.
  */
 #pragma once
 
@@ -36,13 +37,17 @@ enum machine_event {
 };
 
 /* What the caller does behind a step. */
-enum machine_action { MACHINE_DO_NOTHING, MACHINE_DO_SPAWN, MACHINE_DO_END };
+enum machine_action {
+    MACHINE_DO_NOTHING,
+    MACHINE_DO_SPAWN,
+    MACHINE_DO_END
+};
 
 struct machine {
     enum machine_state state;
     int fast_failures;
-    unsigned restarts;    /* starts after the first */
-    int64_t started_ms;   /* monotonic; 0: never */
+    unsigned restarts;     /* starts after the first */
+    int64_t started_ms;    /* monotonic; 0: never */
     int64_t next_start_ms; /* monotonic, in BACKOFF */
 };
 

@@ -1,6 +1,6 @@
 /*
- * sandboxd-init: PID 1 of each sandbox, and under `child` the processes it starts. It must never need anything of the
- * image it runs in. Single-threaded in each of its processes.
+ * sandboxd-init: PID 1 of each sandbox, and under `child` the processes it starts. It must never
+ * need anything of the image it runs in. Single-threaded in each of its processes.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * sandbox.yaml by libyaml's events. It must never follow an alias, recurse, or keep more than the limits of manifest.h.
- * One thread: PID 1's.
+ * sandbox.yaml by libyaml's events. It must never follow an alias, recurse, or keep more than the
+ * limits of manifest.h. One thread: PID 1's.
  */
 #include "supervisor/manifest.h"
 
@@ -17,7 +17,7 @@
 #define MANIFEST_FILE       "sandbox.yaml"
 
 /* With dependencies when they are not there yet: an import from a repository has none. */
-#define MANIFEST_DEFAULT_COMMAND                                                                   \
+#define MANIFEST_DEFAULT_COMMAND \
     "if [ ! -d node_modules ]; then npm install --no-audit --no-fund || exit; fi; exec npm run dev"
 
 struct reader {
@@ -75,7 +75,8 @@ static int reader_next(struct reader *r)
 }
 
 /* Moves to the next event, which must be of that type. */
-static int reader_expect(struct reader *r, yaml_event_type_t type, const char *what, const char *fix)
+static int reader_expect(struct reader *r, yaml_event_type_t type, const char *what,
+                         const char *fix)
 {
     if (reader_next(r) != 0) {
         return -1;
@@ -113,7 +114,8 @@ static int read_command(struct reader *r, struct manifest_process *p)
     }
     text = str_trim(text);
     if (text.len == 0) {
-        return reader_fail(r, "command is empty", "write the command line to run, or remove the block");
+        return reader_fail(r, "command is empty",
+                           "write the command line to run, or remove the block");
     }
     free(p->command);
     p->command = mem_dup(text.ptr, text.len);
@@ -142,7 +144,8 @@ static int read_port(struct reader *r, uint16_t *ret_port)
         return -1;
     }
     if (!str_to_u64(text, 65535, &port) || port == 0) {
-        return reader_fail(r, "not a port", "write a number from 1 to 65535, for example `port: 3000`");
+        return reader_fail(r, "not a port",
+                           "write a number from 1 to 65535, for example `port: 3000`");
     }
     *ret_port = (uint16_t)port;
     return 0;
@@ -317,7 +320,8 @@ static int read_workers(struct reader *r, struct manifest *m)
                                "write `- name: …` and `command: …` below `workers:`");
         }
         if (m->worker_count == MANIFEST_WORKERS_MAX) {
-            return reader_fail(r, "more than 16 workers", "start several programs from one of them");
+            return reader_fail(r, "more than 16 workers",
+                               "start several programs from one of them");
         }
         if (read_worker(r, m) != 0) {
             return -1;
@@ -390,14 +394,15 @@ static int read_top(struct reader *r, struct manifest *m)
     }
     return m->web.command || m->worker_count > 0
                ? 0
-               : reader_fail(r, "neither web nor workers", "add `web:` with `command:` and `port:`");
+               : reader_fail(r, "neither web nor workers",
+                             "add `web:` with `command:` and `port:`");
 }
 
 static int read_document(struct reader *r, struct manifest *m)
 {
     if (reader_expect(r, YAML_STREAM_START_EVENT, "no YAML", "begin with `version: 1`") != 0 ||
-        reader_expect(r, YAML_DOCUMENT_START_EVENT, "the file is empty", "begin with `version: 1`") !=
-            0 ||
+        reader_expect(r, YAML_DOCUMENT_START_EVENT, "the file is empty",
+                      "begin with `version: 1`") != 0 ||
         read_top(r, m) != 0 ||
         reader_expect(r, YAML_DOCUMENT_END_EVENT, "text behind the end", "remove it") != 0) {
         return -1;
@@ -467,13 +472,10 @@ static int level_change(yaml_event_type_t type)
 {
     switch (type) {
     case YAML_MAPPING_START_EVENT:
-    case YAML_SEQUENCE_START_EVENT:
-        return 1;
+    case YAML_SEQUENCE_START_EVENT: return 1;
     case YAML_MAPPING_END_EVENT:
-    case YAML_SEQUENCE_END_EVENT:
-        return -1;
-    default:
-        return 0;
+    case YAML_SEQUENCE_END_EVENT: return -1;
+    default: return 0;
     }
 }
 

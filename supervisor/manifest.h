@@ -1,5 +1,6 @@
 /*
- * sandbox.yaml: what runs in a sandbox. Parsed strictly; the file belongs to the app and is hostile.
+ * sandbox.yaml: what runs in a sandbox. Parsed strictly; the file belongs to the app and is
+ * hostile.
  */
 #pragma once
 
@@ -30,11 +31,13 @@ struct manifest {
     size_t worker_count;
 };
 
-/* Fills *ret; manifest_done frees. ERR_INVALID: the message names the line and how to mend it. Does not block. */
+/* Fills *ret; manifest_done frees. ERR_INVALID: the message names the line and how to mend it. Does
+ * not block. */
 int manifest_parse(struct str text, struct manifest *ret, struct err *e) MUST_CHECK;
 /* Frees what it owns. Accepts a zeroed one. */
 void manifest_done(struct manifest *m);
 /* Whether package.json's text has scripts.dev. Anything that does not parse has none. */
 bool manifest_package_has_dev(struct str text);
-/* The manifest of an app that has a package.json with a dev script and no sandbox.yaml. manifest_done frees. */
+/* The manifest of an app that has a package.json with a dev script and no sandbox.yaml.
+ * manifest_done frees. */
 void manifest_default(struct manifest *ret);

@@ -120,7 +120,8 @@ void outbox_emit(struct outbox *o, struct buf *out, size_t until)
     }
 }
 
-static bool outbox_seq_at(const struct outbox_chunk *chunk, size_t at, size_t len, uint64_t *ret_seq)
+static bool outbox_seq_at(const struct outbox_chunk *chunk, size_t at, size_t len,
+                          uint64_t *ret_seq)
 {
     struct record r;
 

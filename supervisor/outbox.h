@@ -1,7 +1,9 @@
 /*
- * Outbox of one task: encoded records that wait for their acknowledgement, oldest first. One thread.
+ * Outbox of one task: encoded records that wait for their acknowledgement, oldest first. One
+ * thread.
  *
- * Memory comes in chunks and goes back as they are acknowledged; no memory is an answer, not an end.
+ * Memory comes in chunks and goes back as they are acknowledged; no memory is an answer, not an
+ * end.
  */
 #pragma once
 
@@ -24,6 +26,7 @@ struct outbox {
 
 void outbox_init(struct outbox *o);
 void outbox_done(struct outbox *o);
+
 /* Bytes that wait for an acknowledgement. */
 static inline size_t outbox_held(const struct outbox *o)
 {

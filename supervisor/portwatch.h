@@ -1,6 +1,6 @@
 /*
- * Port watch: which ports listen, polled quickly while something starts, and what of it the control plane must hear.
- * One thread.
+ * Port watch: which ports listen, polled quickly while something starts, and what of it the control
+ * plane must hear. One thread.
  */
 #pragma once
 
@@ -37,7 +37,8 @@ struct portwatch {
 void portwatch_init(struct portwatch *pw, void (*changed)(void *ctx), void *ctx);
 void portwatch_done(struct portwatch *pw);
 /* The ports that are reported; web_port 0: none. Those that stay keep what is known of them. */
-void portwatch_declare(struct portwatch *pw, const uint16_t *ports, size_t count, uint16_t web_port);
+void portwatch_declare(struct portwatch *pw, const uint16_t *ports, size_t count,
+                       uint16_t web_port);
 bool portwatch_is_open(const struct portwatch *pw, uint16_t port);
 /* A port that listens though nobody declared it, the last one seen; 0: none. */
 uint16_t portwatch_other(const struct portwatch *pw);

@@ -1,5 +1,6 @@
 /*
- * One supervised process. It must never block on the process's output, nor start it twice. One thread: PID 1's.
+ * One supervised process. It must never block on the process's output, nor start it twice. One
+ * thread: PID 1's.
  */
 #include "supervisor/process.h"
 
@@ -22,8 +23,8 @@
 #define PROCESS_READS_PER_TURN 16 /* a process that floods its output shares the loop */
 #define PROCESS_SHELL          "/bin/bash"
 
-void process_init(struct process *p, struct process_world *world, const struct manifest_process *spec,
-                  bool is_web)
+void process_init(struct process *p, struct process_world *world,
+                  const struct manifest_process *spec, bool is_web)
 {
     *p = (struct process){.used = true, .is_web = is_web, .dirty = true, .world = world};
     p->output = WATCH_NONE;
@@ -54,7 +55,8 @@ void process_done(struct process *p)
     *p = (struct process){.output = WATCH_NONE};
 }
 
-/* What the app prints is also the container's own output; a full pipe there loses it and nothing else. */
+/* What the app prints is also the container's own output; a full pipe there loses it and nothing
+ * else. */
 static void process_copy_out(const char *bytes, size_t len)
 {
     ssize_t ignored = write(STDOUT_FILENO, bytes, len);

@@ -26,10 +26,10 @@ struct process {
     struct run run;
     struct watch output; /* its stdout and stderr */
     struct ring ring;
-    bool ended;  /* exit_code and signal are of its last run */
+    bool ended; /* exit_code and signal are of its last run */
     int exit_code;
     int signal;
-    bool dirty; /* the control plane has not heard of the last change */
+    bool dirty;                  /* the control plane has not heard of the last change */
     struct process_world *world; /* borrowed */
 };
 
@@ -38,14 +38,15 @@ struct process_world {
     struct runs *runs;   /* borrowed */
     struct loop *loop;   /* borrowed */
     const char *app_dir; /* borrowed */
-    /* Environment for a process's next start, ended by NULL; NULL without memory. The caller frees with environ_free. */
+    /* Environment for a process's next start, ended by NULL; NULL without memory. The caller frees
+     * with environ_free. */
     char **(*make_env)(void *ctx, const struct process *p);
     void (*changed)(void *ctx); /* after every change of state */
     void *ctx;
 };
 
-void process_init(struct process *p, struct process_world *world, const struct manifest_process *spec,
-                  bool is_web);
+void process_init(struct process *p, struct process_world *world,
+                  const struct manifest_process *spec, bool is_web);
 /* Takes a changed command over for the next start; true when it differs. */
 bool process_update(struct process *p, const struct manifest_process *spec);
 /* Frees what it owns; only when its run is not active. */

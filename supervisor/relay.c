@@ -1,6 +1,7 @@
 /*
- * Relay: both directions of the door on one loop. It must never serve a stream that was not asked for, and never wait
- * for one peer while another has something to say. A process of its own, one thread.
+ * Relay: both directions of the door on one loop. It must never serve a stream that was not asked
+ * for, and never wait for one peer while another has something to say. A process of its own, one
+ * thread.
  */
 #include "supervisor/relay.h"
 
@@ -23,10 +24,11 @@
 #include "supervisor/standing.h"
 #include "supervisor/stream.h"
 
-#define RELAY_CONNECT_MS      2000  /* for the app to take a connection, and for the proxy to take ours */
-#define RELAY_OUT_DIAL_MS     10000 /* for the credentials proxy to come back */
-#define RELAY_RETRY_MS        5
-#define RELAY_LISTEN_RETRY_MS 200
+#define RELAY_CONNECT_MS 2000 /* for the app to take a connection, and for the proxy to take ours \
+                               */
+#define RELAY_OUT_DIAL_MS      10000 /* for the credentials proxy to come back */
+#define RELAY_RETRY_MS         5
+#define RELAY_LISTEN_RETRY_MS  200
 #define RELAY_ACCEPTS_PER_TURN 32
 
 enum link_state {
@@ -109,8 +111,8 @@ static void link_enter(struct link *l, enum link_state state)
 }
 
 /*
- * Closes both sockets. The place itself is free only after this turn of the loop: events of the old sockets that were
- * fetched with it must not find a new stream.
+ * Closes both sockets. The place itself is free only after this turn of the loop: events of the old
+ * sockets that were fetched with it must not find a new stream.
  */
 static void link_close(struct link *l)
 {
@@ -183,7 +185,8 @@ static void link_say_away(struct link *l)
     (void)send(l->stream.app.watch.fd, answer, sizeof(answer) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* The app's side is settled: dials the proxy and lets the bytes flow, or closes when there is no app. */
+/* The app's side is settled: dials the proxy and lets the bytes flow, or closes when there is no
+ * app. */
 static void link_dial(struct link *l)
 {
     struct err e = {0};
@@ -242,7 +245,8 @@ static void link_connect(struct link *l)
     }
 }
 
-/* Before the bytes flow: a connect that was in progress, or a client that left while the proxy was away. */
+/* Before the bytes flow: a connect that was in progress, or a client that left while the proxy was
+ * away. */
 static void link_on_event(void *ctx, uint32_t events)
 {
     struct stream_side *side = ctx;
@@ -429,7 +433,9 @@ static void relay_init(struct relay *r, const char *boot_id)
 
     *r = (struct relay){
         .in = {.links = relay_in_links, .size = RELAY_IN_STREAMS_MAX, .free_list = relay_in_free},
-        .out = {.links = relay_out_links, .size = RELAY_OUT_STREAMS_MAX, .free_list = relay_out_free},
+        .out = {.links = relay_out_links,
+                .size = RELAY_OUT_STREAMS_MAX,
+                .free_list = relay_out_free},
         .hooks = {.on_end = link_on_end, .ctx = r},
     };
     while (loop_init(&r->loop, &e) != 0) {

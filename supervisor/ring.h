@@ -11,13 +11,15 @@
 #define RING_BYTES 65536
 
 struct ring {
-    char *bytes;  /* owned, RING_BYTES, made at the first byte; NULL when there is no memory: output is then not kept */
+    char *bytes;  /* owned, RING_BYTES, made at the first byte; NULL when there is no memory: output
+                     is then not kept */
     size_t start; /* where the oldest byte is */
     size_t len;
 };
 
 void ring_add(struct ring *r, struct str bytes);
-/* Appends the last whole lines, at most max bytes of them (or the last max bytes of a longer line). */
+/* Appends the last whole lines, at most max bytes of them (or the last max bytes of a longer line).
+ */
 void ring_tail(const struct ring *r, size_t max, struct buf *out);
 /* Forgets the bytes, keeps the memory. */
 void ring_clear(struct ring *r);

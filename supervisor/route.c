@@ -12,7 +12,8 @@
 
 #include "supervisor/portwatch.h"
 
-#define ROUTE_LOOPBACKS 2 /* 127.0.0.1 and ::1 take nearly every app and need no look at the table */
+#define ROUTE_LOOPBACKS \
+    2 /* 127.0.0.1 and ::1 take nearly every app and need no look at the table */
 
 const char *route_result_name(enum route_result result)
 {
@@ -24,18 +25,13 @@ const char *route_result_name(enum route_result result)
 static enum route_result route_of_errno(int number)
 {
     switch (number) {
-    case 0:
-        return ROUTE_OK;
+    case 0: return ROUTE_OK;
     case EINPROGRESS:
-    case EALREADY:
-        return ROUTE_IN_PROGRESS;
+    case EALREADY: return ROUTE_IN_PROGRESS;
     case ECONNREFUSED:
-    case ECONNRESET:
-        return ROUTE_REFUSED;
-    case ETIMEDOUT:
-        return ROUTE_TIMEOUT;
-    default:
-        return ROUTE_UNREACHABLE;
+    case ECONNRESET: return ROUTE_REFUSED;
+    case ETIMEDOUT: return ROUTE_TIMEOUT;
+    default: return ROUTE_UNREACHABLE;
     }
 }
 
@@ -65,8 +61,7 @@ static enum route_result route_connect(const struct sockaddr_storage *to, sockle
         return ROUTE_UNREACHABLE;
     }
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    result = route_of_errno(
-        connect(fd, (const struct sockaddr *)to, to_len) == 0 ? 0 : errno);
+    result = route_of_errno(connect(fd, (const struct sockaddr *)to, to_len) == 0 ? 0 : errno);
     if (result == ROUTE_IN_PROGRESS) {
         /* On loopback the answer is there as soon as the call returns. */
         result = route_check(fd);
@@ -88,7 +83,8 @@ static bool is_loopback(const struct sockets_listener *l)
            l->address.v4.s_addr == htonl(INADDR_LOOPBACK);
 }
 
-/* The listener number `index` of that port which is not on the loopback addresses that were tried already. */
+/* The listener number `index` of that port which is not on the loopback addresses that were tried
+ * already. */
 static bool route_from_table(const struct route *r, struct sockets *table, unsigned index,
                              struct sockaddr_storage *ret_to, socklen_t *ret_len)
 {

@@ -1,6 +1,6 @@
 /*
- * Run: programs below their runners. It must never call a run over while something of its tree lives, and never wait.
- * One thread: PID 1's.
+ * Run: programs below their runners. It must never call a run over while something of its tree
+ * lives, and never wait. One thread: PID 1's.
  */
 #include "supervisor/run.h"
 
@@ -45,14 +45,9 @@ static void run_message(struct run *r, const struct runner_message *m)
         r->exited = true;
         r->status = (int)m->value;
         break;
-    case RUNNER_STUCK:
-        run_report(r, true);
-        break;
-    case RUNNER_GONE:
-        r->said_gone = true;
-        break;
-    default:
-        break;
+    case RUNNER_STUCK: run_report(r, true); break;
+    case RUNNER_GONE: r->said_gone = true; break;
+    default: break;
     }
 }
 
@@ -75,7 +70,8 @@ static void run_on_control(void *ctx, uint32_t events)
     }
 }
 
-static int run_spawn(struct run *r, const struct run_options *options, int control_fd, struct err *e)
+static int run_spawn(struct run *r, const struct run_options *options, int control_fd,
+                     struct err *e)
 {
     const char *args[SPAWN_ARGS_MAX + 1] = {"runner", options->cwd};
     size_t count = 2;

@@ -1,8 +1,10 @@
 /*
- * Run: one program below its runner, as PID 1 sees it. Used for web process, workers, tasks and the seeding of an app.
+ * Run: one program below its runner, as PID 1 sees it. Used for web process, workers, tasks and the
+ * seeding of an app.
  *
- * A run is over only when nothing is left below its runner. A runner that was killed from inside the sandbox does not
- * change that: what it leaves behind falls to PID 1 as unknown children, and those are killed. One thread.
+ * A run is over only when nothing is left below its runner. A runner that was killed from inside
+ * the sandbox does not change that: what it leaves behind falls to PID 1 as unknown children, and
+ * those are killed. One thread.
  */
 #pragma once
 
@@ -40,8 +42,8 @@ struct run {
     int status;   /* wait status of the program, or 9 (killed) when its runner was lost */
     bool exited;
     bool said_gone;
-    bool reported; /* on_gone was called; the runner may still be trying */
-    bool orphaned; /* the runner is dead, its leftovers are being killed */
+    bool reported;      /* on_gone was called; the runner may still be trying */
+    bool orphaned;      /* the runner is dead, its leftovers are being killed */
     int64_t give_up_ms; /* monotonic: then the runner itself is killed; 0: never */
 };
 
@@ -55,15 +57,18 @@ struct runs {
 };
 
 void runs_init(struct runs *rs, struct loop *loop);
-/* Starts it. *r is zeroed but for hooks, and stays valid until on_gone. ERR_UNAVAILABLE, ERR_LIMIT. */
-int run_start(struct runs *rs, struct run *r, const struct run_options *options,
-              struct err *e) MUST_CHECK;
+/* Starts it. *r is zeroed but for hooks, and stays valid until on_gone. ERR_UNAVAILABLE, ERR_LIMIT.
+ */
+int run_start(struct runs *rs, struct run *r, const struct run_options *options, struct err *e)
+    MUST_CHECK;
+
 static inline bool run_is_active(const struct run *r)
 {
     return r->runner != 0;
 }
 
-/* TERM to the whole tree now, KILL after the grace. May be called again with a shorter grace. Never blocks. */
+/* TERM to the whole tree now, KILL after the grace. May be called again with a shorter grace. Never
+ * blocks. */
 void run_stop(struct run *r, int64_t grace_ms);
 /* A child of PID 1 ended. True when it was a runner. */
 bool runs_reaped(struct runs *rs, pid_t pid);

@@ -1,6 +1,6 @@
 /*
- * Runner: starts one program and ends its whole tree. It must never leave anything below it alive when it says GONE,
- * and never wait for PID 1. A process of its own, one thread.
+ * Runner: starts one program and ends its whole tree. It must never leave anything below it alive
+ * when it says GONE, and never wait for PID 1. A process of its own, one thread.
  */
 #include "supervisor/runner.h"
 
@@ -25,7 +25,11 @@
 #define RUNNER_SCAN_MS     20  /* between two looks at the tree while it is being ended */
 #define RUNNER_SCAN_MAX_MS 500 /* the same for a tree that does not end */
 
-enum runner_state { RUNNER_RUNS, RUNNER_TERMINATING, RUNNER_KILLING };
+enum runner_state {
+    RUNNER_RUNS,
+    RUNNER_TERMINATING,
+    RUNNER_KILLING
+};
 
 struct runner {
     int signal_fd;
@@ -37,8 +41,8 @@ struct runner {
     int64_t scan_at_ms;
     int64_t scan_every_ms;
     bool said_stuck;
-    struct tree tree;   /* as read last */
-    pid_t termed[256];  /* who had its TERM; more than that get it again */
+    struct tree tree;  /* as read last */
+    pid_t termed[256]; /* who had its TERM; more than that get it again */
     size_t termed_count;
 };
 
@@ -158,7 +162,8 @@ static bool runner_had_term(const struct runner *r, pid_t pid)
     return false;
 }
 
-/* TERM to everybody below who did not have it: a second one makes some programs give up their clean end. */
+/* TERM to everybody below who did not have it: a second one makes some programs give up their clean
+ * end. */
 static void runner_term_all(struct runner *r)
 {
     for (size_t i = 0; i < r->tree.count; i++) {

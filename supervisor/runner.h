@@ -1,6 +1,7 @@
 /*
- * Runner: a process of its own above one program. It is a child subreaper, so that whatever the program starts stays
- * below it, and it ends all of that when it is told to or when the program has ended.
+ * Runner: a process of its own above one program. It is a child subreaper, so that whatever the
+ * program starts stays below it, and it ends all of that when it is told to or when the program has
+ * ended.
  *
  * Messages on its control descriptor (SOCK_SEQPACKET, one struct each).
  */
@@ -8,8 +9,9 @@
 
 #include <stdint.h>
 
-#define RUNNER_CONTROL_FD 3
-#define RUNNER_LEFTOVER_GRACE_MS 2000 /* for what a program leaves behind when it ends by itself */
+#define RUNNER_CONTROL_FD        3
+#define RUNNER_LEFTOVER_GRACE_MS 2000 /* for what a program leaves behind when it ends by itself \
+                                       */
 #define RUNNER_STUCK_MS 5000          /* after the first KILL */
 
 enum runner_verb {

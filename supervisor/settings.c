@@ -1,5 +1,6 @@
 /*
- * A `configure` record into settings. It must never keep a pointer into the record. One thread: PID 1's.
+ * A `configure` record into settings. It must never keep a pointer into the record. One thread: PID
+ * 1's.
  */
 #include "supervisor/settings.h"
 

@@ -1,5 +1,6 @@
 /*
- * Listening TCP sockets. It must never trust a length in what it reads. One thread: PID 1's, or the relay's.
+ * Listening TCP sockets. It must never trust a length in what it reads. One thread: PID 1's, or the
+ * relay's.
  */
 #include "supervisor/sockets.h"
 
@@ -15,11 +16,11 @@
 
 #include "lib/fd.h"
 
-#define SOCKETS_STATE_LISTEN  10 /* TCP_LISTEN, "0A" in /proc */
-#define SOCKETS_ANSWER_BYTES  16384
-#define SOCKETS_PROC_BYTES    65536
-#define SOCKETS_PROC_READS    64 /* 4 MiB of a table, then it is enough */
-#define SOCKETS_LINE_BYTES    256
+#define SOCKETS_STATE_LISTEN 10 /* TCP_LISTEN, "0A" in /proc */
+#define SOCKETS_ANSWER_BYTES 16384
+#define SOCKETS_PROC_BYTES   65536
+#define SOCKETS_PROC_READS   64 /* 4 MiB of a table, then it is enough */
+#define SOCKETS_LINE_BYTES   256
 
 void sockets_init(struct sockets *s)
 {

@@ -1,5 +1,6 @@
 /*
- * Spawn. It must never leave PID 1 with a changed signal mask or a descriptor more. One thread: PID 1's.
+ * Spawn. It must never leave PID 1 with a changed signal mask or a descriptor more. One thread: PID
+ * 1's.
  */
 #include "supervisor/spawn.h"
 

@@ -1,5 +1,6 @@
 /*
- * Spawn: fork and exec of ourselves as a child (see child.h). Never blocks; the only place where PID 1 forks. One thread.
+ * Spawn: fork and exec of ourselves as a child (see child.h). Never blocks; the only place where
+ * PID 1 forks. One thread.
  */
 #pragma once
 
@@ -7,7 +8,8 @@
 
 #include "lib/err.h"
 
-/* Told in hello. Not the commit: a container is made anew when this program changes, so it must change seldom. */
+/* Told in hello. Not the commit: a container is made anew when this program changes, so it must
+ * change seldom. */
 #define SUPERVISOR_VERSION "1"
 
 #define SPAWN_ARGS_MAX 1024 /* an argv that fits into one record */
@@ -15,8 +17,8 @@
 struct spawn {
     const char *const *args; /* behind "child", ended by NULL: mode and its arguments */
     const char *const *envp; /* ended by NULL; exactly this */
-    int fds[3];              /* 0, 1 and 2 of the child; -1: /dev/null for 0, ours for 1 and 2. Borrowed */
-    int control_fd;          /* becomes 3; -1: none. Borrowed */
+    int fds[3];     /* 0, 1 and 2 of the child; -1: /dev/null for 0, ours for 1 and 2. Borrowed */
+    int control_fd; /* becomes 3; -1: none. Borrowed */
 };
 
 /* Remembers our own path. Before PID 1 makes itself non-dumpable. */

@@ -1,6 +1,6 @@
 /*
- * The standing connection. It must never block on the proxy, nor hold more for it than STANDING_OUT_BYTES_MAX.
- * One thread, the relay's.
+ * The standing connection. It must never block on the proxy, nor hold more for it than
+ * STANDING_OUT_BYTES_MAX. One thread, the relay's.
  */
 #include "supervisor/standing.h"
 

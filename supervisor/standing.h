@@ -1,6 +1,6 @@
 /*
- * The standing connection to the preview proxy: it asks for streams here and is told how they ended. One thread, the
- * relay's.
+ * The standing connection to the preview proxy: it asks for streams here and is told how they
+ * ended. One thread, the relay's.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * Streams of the relay. It must never drop a byte, read further than the other side takes, nor spin on a peer that hung
- * up. One thread, the relay's.
+ * Streams of the relay. It must never drop a byte, read further than the other side takes, nor spin
+ * on a peer that hung up. One thread, the relay's.
  */
 #include "supervisor/stream.h"
 
@@ -18,8 +18,8 @@ static void stream_on_event(void *ctx, uint32_t events);
 
 static void side_init(struct stream_side *side, struct stream *s, loop_event_fn on_event)
 {
-    *side = (struct stream_side){.stream = s,
-                                 .watch = {.fd = -1, .on_event = on_event, .ctx = side}};
+    *side =
+        (struct stream_side){.stream = s, .watch = {.fd = -1, .on_event = on_event, .ctx = side}};
 }
 
 void stream_init(struct stream *s, struct loop *loop, const struct stream_hooks *hooks,
@@ -200,8 +200,9 @@ static bool side_pass(struct stream_side *side)
 }
 
 /*
- * A peer that is gone altogether. The proxy's: nobody wants an answer any more, so the app's connection ends too. The
- * app's: what it sent is still read; only when nothing is read from it any more this is the news.
+ * A peer that is gone altogether. The proxy's: nobody wants an answer any more, so the app's
+ * connection ends too. The app's: what it sent is still read; only when nothing is read from it any
+ * more this is the news.
  */
 static void side_on_hangup(struct stream_side *side, uint32_t events)
 {

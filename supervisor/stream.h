@@ -1,8 +1,9 @@
 /*
- * Streams of the relay: two sockets and the bytes between them, both ways, with back-pressure and half-close.
+ * Streams of the relay: two sockets and the bytes between them, both ways, with back-pressure and
+ * half-close.
  *
- * A stream holds no memory of its own while its peers keep up: bytes pass through one shared buffer. One thread, the
- * relay's.
+ * A stream holds no memory of its own while its peers keep up: bytes pass through one shared
+ * buffer. One thread, the relay's.
  */
 #pragma once
 
@@ -26,13 +27,14 @@ struct stream_side {
 };
 
 enum stream_end {
-    STREAM_ENDED,    /* the app closed in order and all its bytes were sent; the other way may go on */
+    STREAM_ENDED, /* the app closed in order and all its bytes were sent; the other way may go on */
     STREAM_APP_BROKE, /* the app's connection broke */
-    STREAM_CLOSED,   /* over, all said */
+    STREAM_CLOSED,    /* over, all said */
 };
 
 struct stream_hooks {
-    /* STREAM_ENDED at most once, before one of the others; the last call for a stream is never STREAM_ENDED. */
+    /* STREAM_ENDED at most once, before one of the others; the last call for a stream is never
+     * STREAM_ENDED. */
     void (*on_end)(void *ctx, struct stream *s, enum stream_end end);
     void *ctx;
 };

@@ -1,6 +1,6 @@
 /*
- * Tasks. It must never lose a line that was not acknowledged, nor hold more than TASKS_UNACKED_MAX of them: the agent
- * waits instead. One thread: PID 1's.
+ * Tasks. It must never lose a line that was not acknowledged, nor hold more than TASKS_UNACKED_MAX
+ * of them: the agent waits instead. One thread: PID 1's.
  */
 #include "supervisor/task.h"
 
@@ -351,7 +351,8 @@ static void start_done(struct start *s)
     free(s->cwd);
 }
 
-/* Copies the values of one key as terminated strings; NULL when one holds a NUL, they are too many, or memory ends. */
+/* Copies the values of one key as terminated strings; NULL when one holds a NUL, they are too many,
+ * or memory ends. */
 static char **copy_list(const struct record *r, const char *key)
 {
     char **list = calloc(TASK_FIELDS_MAX + 1, sizeof(char *));
@@ -380,8 +381,9 @@ static int start_parse(const struct record *r, struct start *s, struct err *e)
     s->args = copy_list(r, "argv");
     s->cwd = cwd.len > 0 ? strndup(cwd.ptr, cwd.len) : strdup(SEED_APP);
     if (!s->env || !s->args || !s->cwd || !s->args[0] || s->args[0][0] == '\0') {
-        return err_set(e, ERR_INVALID, 0,
-                       "start: argv is missing, or argv, env or cwd holds what no program can take");
+        return err_set(
+            e, ERR_INVALID, 0,
+            "start: argv is missing, or argv, env or cwd holds what no program can take");
     }
     for (size_t i = 0; s->args[i]; i++) {
         s->argv[i] = s->args[i];
@@ -420,10 +422,8 @@ static int task_run(struct task *t, const struct start *s, struct err *e)
         task_pipe(t, &t->err.watch, false, &err, e) != 0) {
         return -1;
     }
-    struct run_options options = {.cwd = s->cwd,
-                                  .argv = s->argv,
-                                  .envp = (const char *const *)s->env,
-                                  .fds = {in, out, err}};
+    struct run_options options = {
+        .cwd = s->cwd, .argv = s->argv, .envp = (const char *const *)s->env, .fds = {in, out, err}};
     t->run.hooks = (struct run_hooks){task_on_started, task_on_gone, t};
     return run_start(t->all->runs, &t->run, &options, e);
 }
@@ -468,7 +468,8 @@ static int start_numbers(const struct record *r, struct task *t, struct err *e)
          !record_get_u64(r, "timeout_ms", TASK_TIME_MS_MAX, &timeout_ms)) ||
         (record_get(r, "stdin_bytes").len > 0 &&
          !record_get_u64(r, "stdin_bytes", TASK_STDIN_BYTES_MAX, &stdin_bytes))) {
-        return err_set(e, ERR_INVALID, 0, "start: timeout_ms or stdin_bytes (at most %u) is out of range",
+        return err_set(e, ERR_INVALID, 0,
+                       "start: timeout_ms or stdin_bytes (at most %u) is out of range",
                        TASK_STDIN_BYTES_MAX);
     }
     t->deadline_ms = timeout_ms > 0 ? clock_mono_ms() + (int64_t)timeout_ms : 0;
@@ -476,7 +477,8 @@ static int start_numbers(const struct record *r, struct task *t, struct err *e)
     return 0;
 }
 
-/* What is wrong with the record is the task's own end: an error to the sender would only make it send it again. */
+/* What is wrong with the record is the task's own end: an error to the sender would only make it
+ * send it again. */
 static void task_begin(struct task *t, const struct record *r)
 {
     struct start s = {0};
@@ -522,8 +524,8 @@ int tasks_start(struct tasks *ts, const struct record *r, struct err *e)
     }
     t = tasks_free_place(ts);
     if (!t) {
-        return err_set(e, ERR_LIMIT, 0, "start: %d tasks are known already; acknowledge their exits",
-                       TASKS_MAX);
+        return err_set(e, ERR_LIMIT, 0,
+                       "start: %d tasks are known already; acknowledge their exits", TASKS_MAX);
     }
     task_init(t, ts, &id);
     task_begin(t, r);

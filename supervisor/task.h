@@ -1,6 +1,6 @@
 /*
- * Tasks: an argv run below a runner, its input written, its lines kept until they are acknowledged. What a line means is
- * known elsewhere. One thread.
+ * Tasks: an argv run below a runner, its input written, its lines kept until they are acknowledged.
+ * What a line means is known elsewhere. One thread.
  */
 #pragma once
 
@@ -21,7 +21,12 @@
 #define TASK_TIMEOUT_GRACE_MS 5000
 #define TASK_FINISH_GRACE_MS  2000
 
-enum task_cause { TASK_EXIT, TASK_CANCELLED, TASK_TIMEOUT, TASK_ENDED };
+enum task_cause {
+    TASK_EXIT,
+    TASK_CANCELLED,
+    TASK_TIMEOUT,
+    TASK_ENDED
+};
 
 struct task;
 
@@ -43,15 +48,16 @@ struct task {
     char *input_bytes;  /* owned; NULL when all is written */
     size_t input_want;  /* as `start` said */
     size_t input_have;
-    size_t input_skip; /* of what comes next: a repeated `start` sends its input from the beginning */
+    size_t
+        input_skip; /* of what comes next: a repeated `start` sends its input from the beginning */
     size_t input_written;
     struct outbox outbox;
     uint64_t next_seq;
     int64_t deadline_ms;  /* monotonic; 0: none */
     int64_t finish_at_ms; /* monotonic; 0: not finishing */
-    int64_t drain_ms;     /* monotonic: then what still holds its pipes is not waited for; 0: runs */
+    int64_t drain_ms; /* monotonic: then what still holds its pipes is not waited for; 0: runs */
     enum task_cause cause;
-    bool over;        /* its tree is gone (or stuck) */
+    bool over; /* its tree is gone (or stuck) */
     bool stuck;
     bool exit_queued; /* the last record is in the outbox */
     bool forgotten;   /* acknowledged to the end; leaves when its runner has */
@@ -62,7 +68,7 @@ struct tasks {
     struct loop *loop; /* borrowed */
     struct runs *runs; /* borrowed */
     struct task items[TASKS_MAX];
-    bool paused; /* too much is unacknowledged */
+    bool paused;              /* too much is unacknowledged */
     void (*ended)(void *ctx); /* after a task's last record was queued */
     void *ctx;
 };

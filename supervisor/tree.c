@@ -1,5 +1,6 @@
 /*
- * Process tree from /proc. It must never signal what it did not find below its root. One thread: a runner's or PID 1's.
+ * Process tree from /proc. It must never signal what it did not find below its root. One thread: a
+ * runner's or PID 1's.
  */
 #include "supervisor/tree.h"
 
@@ -11,7 +12,8 @@
 
 #include "lib/fd.h"
 
-#define TREE_STAT_BYTES 512 /* pid, name of at most 64 escaped bytes, state, parent stand in front */
+#define TREE_STAT_BYTES \
+    512 /* pid, name of at most 64 escaped bytes, state, parent stand in front */
 
 bool tree_parse_stat(struct str text, pid_t *ret_parent, bool *ret_zombie)
 {
