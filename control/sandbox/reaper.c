@@ -1,0 +1,145 @@
+/*
+ * The reaper: puts idle sandboxes to sleep, keeps their last activity on disk, measures workspaces. One thread.
+ */
+#include <stdio.h>
+
+#include "control/sandbox/table.h"
+#include "control/workspace/tree.h"
+#include "lib/clock.h"
+#include "lib/log.h"
+#include "lib/paths.h"
+#include "lib/thread.h"
+
+#define REAPER_TICK_MS 1000
+#define REAPER_NOTE_MS 60000
+#define REAPER_MEASURE_MS 60000
+#define REAPER_MEASURE_BUDGET_MS 2000
+
+static bool reaper_is_idle(const struct sandbox *b, int64_t threshold_ms, int64_t now)
+{
+    return b->status == SANDBOX_RUNNING && !b->working && b->want == WANT_NOTHING && b->holds <= 0 &&
+           b->open_connections <= 0 && now - b->last_active_ms >= threshold_ms;
+}
+
+/* One idle sandbox at a time: the stop is a job, the next tick finds the next one. */
+static bool reaper_find_idle(struct sandbox_service *s, struct ulid *ret)
+{
+    int64_t threshold_ms = s->config->idle_threshold_s * 1000;
+    int64_t now = clock_mono_ms();
+    size_t bucket = 0;
+    if (threshold_ms == 0) {
+        return false;
+    }
+    LOCK_GUARD(&s->lock);
+    for (struct sandbox *b = table_each(s, &bucket, NULL); b; b = table_each(s, &bucket, b)) {
+        if (!b->gone && reaper_is_idle(b, threshold_ms, now)) {
+            *ret = b->id;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void reaper_stop_idle(struct sandbox_service *s)
+{
+    struct ulid id;
+    struct err e;
+    int64_t ticket = 0;
+    while (reaper_find_idle(s, &id)) {
+        if (sandbox_stop(s, &id, "idle", &ticket, &e) != 0) {
+            log_warn("an idle sandbox was not stopped", "sandbox_id", id.text, "error", e.msg);
+            return;
+        }
+    }
+}
+
+/* A sandbox whose activity is newer than its row by a minute. */
+static bool reaper_find_unnoted(struct sandbox_service *s, struct ulid *ret, int64_t *ret_active_unix)
+{
+    int64_t now = clock_mono_ms();
+    size_t bucket = 0;
+    LOCK_GUARD(&s->lock);
+    for (struct sandbox *b = table_each(s, &bucket, NULL); b; b = table_each(s, &bucket, b)) {
+        if (!b->gone && b->status == SANDBOX_RUNNING &&
+            b->last_active_ms - b->noted_active_ms > REAPER_NOTE_MS) {
+            b->noted_active_ms = b->last_active_ms;
+            *ret = b->id;
+            *ret_active_unix = clock_unix_ms() - (now - b->last_active_ms);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void reaper_note(struct sandbox_service *s)
+{
+    struct ulid id;
+    struct err e;
+    int64_t active = 0;
+    while (reaper_find_unnoted(s, &id, &active)) {
+        if (sandboxes_note(s->db, &id, -1, -1, active, &e) != 0) {
+            log_warn("activity was not stored", "sandbox_id", id.text, "error", e.msg);
+            return;
+        }
+    }
+}
+
+/* The one whose measure is oldest, when that is due. Stopped ones were measured after their stop. */
+static bool reaper_find_unmeasured(struct sandbox_service *s, struct ulid *ret)
+{
+    struct sandbox *oldest = NULL;
+    int64_t now = clock_mono_ms();
+    size_t bucket = 0;
+    LOCK_GUARD(&s->lock);
+    for (struct sandbox *b = table_each(s, &bucket, NULL); b; b = table_each(s, &bucket, b)) {
+        bool due = b->measured_ms == 0 || now - b->measured_ms > REAPER_MEASURE_MS;
+        bool worth = b->status == SANDBOX_RUNNING || (b->measured_ms == 0 && b->status == SANDBOX_STOPPED);
+        if (!b->gone && !b->working && due && worth &&
+            (!oldest || b->measured_ms < oldest->measured_ms)) {
+            oldest = b;
+        }
+    }
+    if (oldest) {
+        oldest->measured_ms = now;
+        *ret = oldest->id;
+    }
+    return oldest != NULL;
+}
+
+static void reaper_measure(struct sandbox_service *s)
+{
+    char path[PATHS_MAX];
+    struct ulid id;
+    struct err e;
+    int64_t bytes = 0;
+    bool complete = false;
+    if (!reaper_find_unmeasured(s, &id)) {
+        return;
+    }
+    (void)paths_workspace(path, s->config->data_dir, &id);
+    /* An incomplete figure is too small and says nothing: the last one stays. */
+    if (tree_measure(path, REAPER_MEASURE_BUDGET_MS, &bytes, &complete, &e) == 0 && complete &&
+        sandboxes_set_disk(s->db, &id, bytes, &e) != 0) {
+        log_warn("disk use was not stored", "sandbox_id", id.text, "error", e.msg);
+    }
+}
+
+void *reaper_run(void *service)
+{
+    struct sandbox_service *s = service;
+    while (!atomic_load(&s->stopping)) {
+        bool ready = false;
+        {
+            LOCK_GUARD(&s->lock);
+            ready = s->reconciled;
+        }
+        if (ready) {
+            reaper_stop_idle(s);
+            reaper_note(s);
+            reaper_measure(s);
+        }
+        db_maintain(s->db);
+        clock_sleep_ms(REAPER_TICK_MS);
+    }
+    return NULL;
+}

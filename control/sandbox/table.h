@@ -1,0 +1,155 @@
+/*
+ * The table of sandboxes in memory, private to control/sandbox/. One mutex guards all of it; never held across I/O.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "control/sandbox/engine_client.h"
+#include "control/sandbox/sandbox.h"
+
+#define TABLE_BUCKETS 1024
+#define TABLE_TOMBSTONE_MS 120000
+#define TABLE_PRESETS_MAX 32
+
+enum sandbox_want { WANT_NOTHING, WANT_RUN, WANT_STOP, WANT_DELETE, WANT_FORGET };
+
+struct sandbox {
+    struct sandbox *next; /* in its bucket */
+    struct ulid id;
+    struct ulid app_id;
+    char app_name[129];
+    char image[64];
+    const struct sandbox_preset *preset; /* borrowed from the service; may be NULL for a preset that is gone */
+    uint16_t ports[SANDBOX_PORTS_MAX];
+    size_t port_count;
+    uint16_t web_port;
+    uint32_t uid; /* base + number */
+    int64_t memory_bytes;
+    int64_t generation;
+    int64_t usual_start_ms;
+
+    enum sandbox_status status;
+    bool creating; /* a start that fails keeps nothing */
+    bool gone;     /* a tombstone: only sandbox_outcome sees it */
+    int64_t gone_ms;
+
+    /* What is asked for, and who works on it. An attempt is named by its ticket. */
+    enum sandbox_want want;
+    bool working;
+    int64_t order;    /* first come, first served */
+    int64_t retry_ms; /* monotonic: not before */
+    int64_t ticket;
+    int64_t done_ticket;
+    struct err outcome;
+    int64_t failed_ms; /* monotonic time of the last failed start, 0: none */
+    char reason[32];
+
+    /* What its supervisor says. */
+    bool connected;
+    char boot_id[64];
+    char phase[16];
+    char detail[512];
+    uint16_t open[SANDBOX_PORTS_MAX + 1];
+    size_t open_count;
+    uint16_t other_port;
+    struct sandbox_process *processes; /* owned, SANDBOX_PROCESSES_MAX when there */
+    size_t process_count;
+
+    /* Use. */
+    int holds;
+    int64_t open_connections;
+    int64_t last_active_ms; /* monotonic */
+    int64_t noted_active_ms;
+    int64_t started_ms; /* monotonic: begin of the last start */
+    int64_t reserved_bytes;
+    int64_t measured_ms; /* monotonic: last disk measure */
+
+    int64_t change; /* number of its last change, for the broker */
+};
+
+struct sandbox_service {
+    const struct config *config;
+    struct db *db;
+    struct engine_client *engine;
+    struct sandbox_channel_hooks hooks;
+    struct sandbox_preset presets[TABLE_PRESETS_MAX];
+    size_t preset_count;
+    char init_version[17];
+
+    pthread_mutex_t lock; /* everything below, and every struct sandbox */
+    pthread_cond_t work;
+    struct sandbox *buckets[TABLE_BUCKETS];
+    size_t count;
+    int64_t next_order;
+    int64_t next_change;
+    bool reconciled; /* the engine was asked since it is up */
+
+    struct sandbox_engine_status engine_status; /* cached */
+    int64_t engine_status_ms;
+
+    atomic_bool stopping;
+    int broker_wake_fd;
+    pthread_t threads[16];
+    size_t thread_count;
+};
+
+/* All want the lock held. */
+struct sandbox *table_find(struct sandbox_service *s, const struct ulid *id); /* tombstones included */
+struct sandbox *table_live(struct sandbox_service *s, const struct ulid *id); /* NULL for tombstones */
+struct sandbox *table_add(struct sandbox_service *s, const struct sandbox_row *row, const char *app_name,
+                          const struct sandbox_preset *preset);
+void table_bury(struct sandbox_service *s, struct sandbox *b);
+/* Frees tombstones that are old enough. */
+void table_sweep(struct sandbox_service *s);
+struct sandbox *table_each(struct sandbox_service *s, size_t *bucket, struct sandbox *after);
+/* Marks a change for the broker and wakes it. */
+void table_changed(struct sandbox_service *s, struct sandbox *b);
+/* Forgets everything its supervisor said. */
+void table_clear_reports(struct sandbox *b);
+
+/* Without the lock: kicks the streams of the sandbox and tells the hook. */
+void table_announce(struct sandbox_service *s, const struct ulid *id);
+
+/* ---- between the files of this room ----------------------------------------------------------------------- */
+
+int presets_load(struct sandbox_service *s, struct err *e) MUST_CHECK;
+
+/* Threads. */
+void *jobs_run_starts(void *service);
+void *jobs_run_others(void *service);
+void *follow_run(void *service);
+void *reaper_run(void *service);
+void *broker_run(void *service);
+int broker_listen(struct sandbox_service *s, struct err *e) MUST_CHECK;
+void broker_wake(struct sandbox_service *s);
+
+/* Typed calls of the engine; block up to their deadline. */
+struct engine_container {
+    char state[16];
+    int64_t exit_code;
+    bool oom;
+    bool spec_current;
+    char error[512];
+};
+int engine_create(struct sandbox_service *s, const struct sandbox *b, struct err *e) MUST_CHECK;
+int engine_start(struct sandbox_service *s, const struct ulid *id, struct err *e) MUST_CHECK;
+int engine_stop(struct sandbox_service *s, const struct ulid *id, int grace_s,
+                struct engine_container *ret, struct err *e) MUST_CHECK;
+int engine_remove(struct sandbox_service *s, const struct ulid *id, struct err *e) MUST_CHECK;
+int engine_inspect(struct sandbox_service *s, const struct ulid *id, struct engine_container *ret,
+                   struct err *e) MUST_CHECK;
+int engine_usage(struct sandbox_service *s, const struct ulid *id, int64_t *ret_memory, struct err *e) MUST_CHECK;
+int engine_fetch_status(struct sandbox_service *s, struct sandbox_engine_status *ret, struct err *e) MUST_CHECK;
+/* Calls fn with each container of ours: id, state. */
+int engine_list(struct sandbox_service *s, void (*fn)(void *ctx, const struct ulid *id, struct str state),
+                void *ctx, struct err *e) MUST_CHECK;
+
+/* Admission: reserves memory for a start. ERR_UNAVAILABLE tagged no_memory with both figures. */
+int admit_check(struct sandbox_service *s, const struct sandbox_preset *preset, int64_t peak_bytes,
+                int64_t *ret_need, struct err *e) MUST_CHECK;
+
+/* An event about a sandbox with an optional JSON payload. */
+void sandbox_event(struct sandbox_service *s, const char *kind, const char *severity, const char *actor,
+                   const struct ulid *app_id, const struct ulid *id, const char *payload);

@@ -1,0 +1,84 @@
+/*
+ * Why a sandbox does not answer. Pure.
+ */
+#include "control/sandbox/why.h"
+
+#include <stdio.h>
+
+static void why_say(struct why *ret, const char *state, const char *message, const char *lines)
+{
+    ret->state = state;
+    (void)snprintf(ret->message, sizeof(ret->message), "%s", message);
+    (void)snprintf(ret->lines, sizeof(ret->lines), "%s", lines);
+}
+
+static const struct sandbox_process *why_web(const struct sandbox *b)
+{
+    for (size_t i = 0; i < b->process_count; i++) {
+        if (str_is(str_of(b->processes[i].type), "web")) {
+            return &b->processes[i];
+        }
+    }
+    return NULL;
+}
+
+static void why_process(const struct sandbox_process *web, bool final, struct why *ret)
+{
+    char message[256];
+    if (web->signal > 0) {
+        (void)snprintf(message, sizeof(message), "The app's start command was ended by signal %lld.",
+                       (long long)web->signal);
+    } else {
+        (void)snprintf(message, sizeof(message), "The app's start command ended with exit code %lld.",
+                       (long long)web->exit_code);
+    }
+    why_say(ret, final ? "failed" : "waiting", message, web->lines);
+}
+
+void why_port(const struct sandbox *b, uint16_t port, struct why *ret)
+{
+    char message[256];
+    const struct sandbox_process *web = why_web(b);
+    if (b->status != SANDBOX_RUNNING) {
+        bool coming = b->status == SANDBOX_STARTING || b->status == SANDBOX_CREATING;
+        why_say(ret, coming ? "starting" : "asleep",
+                coming ? "The app is starting." : "The app is asleep.", "");
+    } else if (str_is(str_of(b->phase), "failed")) {
+        why_say(ret, "failed", "The app cannot be started as its sandbox.yaml says.", b->detail);
+    } else if (str_is(str_of(b->phase), "idle")) {
+        why_say(ret, "failed", "The app has nothing to run yet.", b->detail);
+    } else if (port == b->web_port && web && str_is(str_of(web->state), "failed")) {
+        why_process(web, true, ret);
+    } else if (port == b->web_port && web && str_is(str_of(web->state), "backoff")) {
+        /* Ended and tried again: after a few times in a row a person wants to know. */
+        why_process(web, web->restarts >= 2, ret);
+    } else if (b->other_port && str_is(str_of(b->phase), "running")) {
+        (void)snprintf(message, sizeof(message),
+                       "The app listens on port %u, but its address is for port %u.", b->other_port,
+                       port);
+        why_say(ret, "waiting", message, web ? web->lines : "");
+    } else {
+        (void)snprintf(message, sizeof(message), "Waiting for the app to answer on port %u.", port);
+        why_say(ret, b->phase[0] && !str_is(str_of(b->phase), "running") ? "starting" : "waiting",
+                message, web ? web->lines : "");
+    }
+}
+
+void why_failed_start(const struct err *e, struct why *ret)
+{
+    static const struct {
+        const char *tag;
+        const char *message;
+    } plain[] = {
+        {"no_memory", "The server has no memory free for this app right now."},
+        {"image_building", "The environment of this app could not be prepared."},
+        {"engine_unavailable", "The server cannot start apps right now."},
+        {"walls_down", "The server cannot start apps right now: its protection is not in place."},
+        {"unavailable", "The files of this app are not available on the server right now."},
+    };
+    const char *message = "The app could not be started.";
+    for (size_t i = 0; i < ARRAY_LEN(plain); i++) {
+        message = str_is(str_of(e->tag), plain[i].tag) ? plain[i].message : message;
+    }
+    why_say(ret, "failed", message, e->msg);
+}
