@@ -403,7 +403,7 @@ def test_a_server_that_listens_on_another_port_is_named_as_the_reason(stack, app
 def test_an_app_on_a_second_declared_port_is_reached(stack, apps):
     sandbox = apps.sandbox(ports=(3000, 4000))
     stack.preview.wait_answer(sandbox["id"])
-    text = "import { createServer } from 'node:http'\nfor (const p of [3000, 4000]) createServer((_, r) => r.end(String(p))).listen(p, '::1')\n"
+    text = "import { createServer } from 'node:http'\nfor (const [p, a] of [[3000, '127.0.0.1'], [4000, '0.0.0.0']]) createServer((_, r) => r.end(String(p))).listen(p, a)\n"
     stack.put_file(sandbox["id"], "server.js", text)
     sleep(stack, sandbox)
     assert stack.preview.wait_answer(sandbox["id"]).text == "3000"

@@ -95,6 +95,7 @@ def test_a_forged_end_of_a_task_is_not_believed(stack, apps, preview):
 def test_a_door_cannot_be_replaced_or_removed_from_inside(stack, apps, preview, door):
     sandbox = apps.sandbox()
     preview.wait_answer(sandbox["id"])
+    docker.run_inside(sandbox["id"], "test", "-S", f"/run/sandboxd/{door}")
     for command in ("rm -f", "mv -f /dev/null", "touch", "chmod 000"):
         script = f"{command} /run/sandboxd/{door}"
         if command == "mv -f /dev/null":
