@@ -4,12 +4,13 @@
  * server.
  */
 import { ApiError, api_get, problem_of } from "./api.ts";
-import { app_actions, preview_link } from "./apps.ts";
+import { app_actions } from "./apps.ts";
 import { fill, h, keep_list, set_attribute, set_text, show } from "./dom.ts";
-import { format_bytes, safe_link, sandbox_word, task_is_over } from "./format.ts";
+import { sandbox_word, task_is_over } from "./format.ts";
 import { type Launch, give_up_launch, launch_of, listen_launches, retry_launch } from "./launch.ts";
 import { poll_while_visible } from "./poll.ts";
 import { app_composer, type Composer } from "./prompt.ts";
+import { sandbox_panel } from "./sandbox.ts";
 import { type TaskView, task_view } from "./task.ts";
 import type { App, Sandbox, Task } from "./types.ts";
 import { badge, problem_box } from "./ui.ts";
@@ -299,109 +300,4 @@ function launch_panel(
     });
     render(launch_of(app_id));
     return { element, stop };
-}
-
-function sandbox_panel(): {
-    element: HTMLElement;
-    update(app: App, sandbox: Sandbox | null): void;
-} {
-    const open = h(
-        "a",
-        { class: "button primary wide", target: "_blank", rel: "noopener noreferrer" },
-        "Open preview",
-    );
-    const link = preview_link();
-    const waiting = h("p", { class: "hint" });
-    const note = h(
-        "p",
-        { class: "hint" },
-        "Whoever has this address can load the app. The first visit wakes it when it is asleep.",
-    );
-    const failure = problem_box();
-    const facts = h("dl", { class: "facts" });
-    const element = h(
-        "aside",
-        { class: "card side", "aria-label": "Preview and sandbox" },
-        h("h2", null, "Preview"),
-        open,
-        waiting,
-        link.element,
-        note,
-        failure.element,
-        facts,
-    );
-    let shown = "";
-    return {
-        element,
-        update(app, sandbox) {
-            const status = sandbox?.status ?? app.sandbox?.status ?? "none";
-            const url = safe_link(sandbox?.preview_url ?? app.sandbox?.preview_url);
-            const ready =
-                url !== null && ["running", "stopped", "frozen", "stopping"].includes(status);
-            set_attribute(open, "href", ready ? url : null);
-            set_text(
-                open,
-                status === "running" || !ready ? "Open preview" : "Wake and open preview",
-            );
-            set_attribute(open, "aria-disabled", ready ? null : "true");
-            set_text(waiting, ready ? "" : waiting_text(status, launch_of(app.id) !== undefined));
-            show(waiting, !ready);
-            link.update(url);
-            show(note, url !== null);
-            show_failure(failure, sandbox);
-            const rows = fact_rows(app, sandbox);
-            if (JSON.stringify(rows) !== shown) {
-                shown = JSON.stringify(rows);
-                fill(
-                    facts,
-                    ...rows.flatMap(([name, value]) => [h("dt", null, name), h("dd", null, value)]),
-                );
-            }
-        },
-    };
-}
-
-function waiting_text(status: string, launching: boolean): string {
-    switch (status) {
-        case "none":
-            return launching
-                ? "Opens as soon as the sandbox runs …"
-                : "The app has no sandbox. A prompt or “Start” makes one.";
-        case "creating":
-        case "starting":
-            return "Opens as soon as the sandbox runs …";
-        case "error":
-            return "The sandbox did not start; the reason is below.";
-        default:
-            return "This sandbox has no port to look at.";
-    }
-}
-
-function show_failure(box: ReturnType<typeof problem_box>, sandbox: Sandbox | null): void {
-    if (sandbox?.error) {
-        box.show({
-            what: "The sandbox has a problem.",
-            why: sandbox.error.message,
-            next: "“Start” tries again.",
-        });
-    } else {
-        box.clear();
-    }
-}
-
-function fact_rows(app: App, sandbox: Sandbox | null): [string, string][] {
-    const rows: [string, string][] = [["Preset", app.runtime_preset ?? "none"]];
-    if (!sandbox) {
-        return rows;
-    }
-    rows.push(["Ports", sandbox.ports?.join(", ") || "none"]);
-    for (const process of sandbox.processes ?? []) {
-        const restarts = process.restarts ? `, restarted ${process.restarts} times` : "";
-        rows.push([process.name, `${process.state}${restarts}`]);
-    }
-    if (typeof sandbox.memory_limit_bytes === "number" && sandbox.memory_limit_bytes > 0) {
-        rows.push(["Memory limit", format_bytes(sandbox.memory_limit_bytes)]);
-    }
-    rows.push(["On disk", format_bytes(sandbox.disk_bytes)]);
-    return rows;
 }

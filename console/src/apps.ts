@@ -164,6 +164,8 @@ function app_row(first: App, changed: () => void): Row {
     const facts = h("span", { class: "hint" });
     const preview = preview_link();
     const actions = app_actions(first, problem, changed, changed);
+    const go_on = h("a", { class: "button plain small" }, "Continue");
+    actions.element.prepend(go_on);
     return {
         element: h(
             "li",
@@ -176,6 +178,8 @@ function app_row(first: App, changed: () => void): Row {
         update(app) {
             set_text(name, app.name);
             set_attribute(name, "href", hash_of_app(app.id));
+            set_attribute(go_on, "href", hash_of_app(app.id));
+            set_attribute(go_on, "aria-label", `Continue ${app.name}`);
             state.set(...sandbox_word(app.sandbox?.status ?? "none"));
             const disk =
                 typeof app.sandbox?.disk_bytes === "number"

@@ -33,6 +33,14 @@ export interface SandboxProcess {
     state: string;
     restarts?: number;
     exit_code?: number | null;
+    lines?: string | null;
+}
+
+export interface PreviewState {
+    status: string;
+    port?: number | null;
+    phase?: string | null;
+    detail?: string | null;
 }
 
 export interface Sandbox {
@@ -41,6 +49,7 @@ export interface Sandbox {
     status: string;
     ports?: number[];
     preview_url: string | null;
+    preview?: PreviewState | null;
     image?: string | null;
     memory_limit_bytes?: number | null;
     disk_bytes?: number | null;

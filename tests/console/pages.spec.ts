@@ -70,7 +70,7 @@ declare global {
 test("Back, forward and reload keep the place", async ({ page }) => {
     await page.goto("/#/");
     await expect_home(page);
-    await page.getByRole("link", { name: /A name that is quite long/ }).click();
+    await page.getByRole("link", { name: "A name that is quite long for a phone, all in all", exact: true }).click();
     await expect(page.getByRole("heading", { level: 1, name: /quite long/ })).toBeFocused();
     await page.getByRole("link", { name: "Settings" }).click();
     await expect(page.getByRole("heading", { level: 1, name: "Settings" })).toBeVisible();
