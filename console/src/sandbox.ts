@@ -61,6 +61,7 @@ export function sandbox_panel(): {
             set_text(waiting, why);
             show(waiting, why !== "");
             link.update(url);
+            show(link.element, url !== null);
             show(note, url !== null);
             show_failure(failure, sandbox);
             const rows = fact_rows(app, sandbox);
@@ -79,11 +80,11 @@ function waiting_text(status: string, launching: boolean): string {
     switch (status) {
         case "none":
             return launching
-                ? "Opens as soon as the sandbox runs …"
+                ? "Opens as soon as the sandbox runs."
                 : "The app has no sandbox. A prompt or “Start” makes one.";
         case "creating":
         case "starting":
-            return "Opens as soon as the sandbox runs …";
+            return "Opens as soon as the sandbox runs.";
         case "error":
             return "The sandbox did not start; the reason is below.";
         default:
