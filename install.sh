@@ -385,8 +385,9 @@ take_over() { # tree of the edited files, tree wanted, commit
 
 source_url() {
     local url=$WANTED_URL
-    if [ -z "$url" ] && [ -e "$SRC/.git" ]; then
-        url=$(repo remote get-url origin 2>/dev/null || true)
+    # git may not be installed yet.
+    if [ -z "$url" ] && [ -f "$SRC/.git/config" ]; then
+        url=$(sed -n '/^\[remote "origin"\]/,/^\[/s/^[[:space:]]*url = //p' "$SRC/.git/config" | head -n 1)
     fi
     echo "${url:-$REPO_URL}"
 }

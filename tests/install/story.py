@@ -29,11 +29,12 @@ class Story:
         self.machine.__enter__()
         try:
             self.machine.put(self.origin, "/srv/sandboxd.git")
-            self.machine.sh("chown -R root:root /srv/sandboxd.git; chmod -R a+rX /srv/sandboxd.git")
             if self.user:
                 self._make_user()
             else:
                 self._put_checkout()
+            # git serves a folder to its owner only.
+            self.machine.sh(f"chown -R {self.user or 'root'}: /srv/sandboxd.git")
         except BaseException:
             self.machine.__exit__()
             raise
@@ -105,16 +106,15 @@ class Story:
 
     def commit(self, message, edits):
         """A newer commit on main of the origin: path to new text, or to a function of the old text."""
-        script = ["set -e", "rm -rf /tmp/work", "git -c safe.directory='*' clone -q /srv/sandboxd.git /tmp/work", "cd /tmp/work"]
-        self.machine.sh("; ".join(script))
+        self.sh("rm -rf /tmp/work; git clone -q /srv/sandboxd.git /tmp/work")
         for path, edit in edits.items():
-            old = self.machine.out(f"cat /tmp/work/{path} 2>/dev/null || true") + "\n"
+            old = self.out(f"cat /tmp/work/{path} 2>/dev/null || true") + "\n"
             new = edit(old) if callable(edit) else edit
             assert new != old, f"{path} is not changed by the edit"
-            self.machine.sh(f"cat >/tmp/work/{path}", stdin=new)
-        return self.machine.out(
+            self.sh(f"cat >/tmp/work/{path}", stdin=new)
+        return self.out(
             "cd /tmp/work && git add -A && git -c user.name=t -c user.email=t@localhost commit -q -m "
-            f"{shlex.quote(message)} && git push -q origin HEAD:main && git rev-parse HEAD && chmod -R a+rX /srv/sandboxd.git")
+            f"{shlex.quote(message)} && git push -q origin HEAD:main && git rev-parse HEAD")
 
     def outside(self, port, host=None, timeout=3):
         """What somebody beside the machine gets at its address: an HTTP status, or 0."""
