@@ -11,7 +11,7 @@
 #include "lib/str.h"
 
 #define CONFIG_DATA_DIR_BYTES_MAX 200
-#define CONFIG_TOKEN_BYTES_MIN 16
+#define CONFIG_TOKEN_BYTES_MIN    16
 
 bool config_domain_is_local(const struct config *c)
 {
@@ -44,8 +44,8 @@ static int config_tokens(struct config *c, struct err *e)
         }
         name = str_trim(name);
         secret = str_trim(secret);
-        c->tokens[c->token_count++] = (struct config_token){.name = mem_dup(name.ptr, name.len),
-                                                            .secret = mem_dup(secret.ptr, secret.len)};
+        c->tokens[c->token_count++] = (struct config_token){
+            .name = mem_dup(name.ptr, name.len), .secret = mem_dup(secret.ptr, secret.len)};
     }
     return 0;
 }
@@ -57,7 +57,8 @@ static int config_domain(struct config *c, struct err *e)
     bool good = d.len > 0 && d.len < 200 && d.ptr[0] != '.' && d.ptr[d.len - 1] != '.';
     for (size_t i = 0; i < d.len; i++) {
         char ch = d.ptr[i];
-        good = good && ((ch >= 'a' && ch <= 'z') || (ch >= '0' && ch <= '9') || ch == '.' || ch == '-');
+        good = good &&
+               ((ch >= 'a' && ch <= 'z') || (ch >= '0' && ch <= '9') || ch == '.' || ch == '-');
     }
     if (!good) {
         return err_set(e, ERR_INVALID, 0,
@@ -82,10 +83,11 @@ static int config_auth(struct config *c, struct err *e)
         return -1;
     }
     if (c->auth_disabled && !config_domain_is_local(c)) {
-        return err_set(e, ERR_INVALID, 0,
-                       "SANDBOXD_API_AUTH_DISABLED is on and PREVIEW_DOMAIN is \"%s\": an open API is "
-                       "for localhost only; unset one of them",
-                       c->preview_domain);
+        return err_set(
+            e, ERR_INVALID, 0,
+            "SANDBOXD_API_AUTH_DISABLED is on and PREVIEW_DOMAIN is \"%s\": an open API is "
+            "for localhost only; unset one of them",
+            c->preview_domain);
     }
     if (c->token_count == 0 && !c->auth_disabled) {
         return err_set(e, ERR_INVALID, 0,
@@ -121,7 +123,8 @@ int config_load(struct config *ret, struct err *e)
     *ret = (struct config){0};
     ret->data_dir = env_text("SANDBOXD_DATA_DIR", "/var/lib/sandboxed");
     size_t len = strlen(ret->data_dir);
-    if (ret->data_dir[0] != '/' || len > CONFIG_DATA_DIR_BYTES_MAX || ret->data_dir[len - 1] == '/') {
+    if (ret->data_dir[0] != '/' || len > CONFIG_DATA_DIR_BYTES_MAX ||
+        ret->data_dir[len - 1] == '/') {
         return err_set(e, ERR_INVALID, 0,
                        "SANDBOXD_DATA_DIR is \"%.64s\"; an absolute path of at most %d characters "
                        "without a slash at its end is wanted",
@@ -133,6 +136,7 @@ int config_load(struct config *ret, struct err *e)
     ret->presets_dir = env_text("SANDBOXD_PRESETS_DIR", "/usr/share/sandboxd/presets");
     ret->console_dir = env_text("SANDBOXD_CONSOLE_DIR", "/usr/share/sandboxd/console");
     ret->init_source = env_text("SANDBOXD_INIT_SOURCE", "/usr/lib/sandboxd/sandboxd-init");
-    return config_numbers(ret, e) != 0 || config_domain(ret, e) != 0 || config_auth(ret, e) != 0 ? -1
-                                                                                                 : 0;
+    return config_numbers(ret, e) != 0 || config_domain(ret, e) != 0 || config_auth(ret, e) != 0
+               ? -1
+               : 0;
 }

@@ -1,5 +1,6 @@
 /*
- * Settings of sandboxd, read once at start (docs/protocols.md, section 1). Constant afterwards; any thread reads it.
+ * Settings of sandboxd, read once at start (docs/protocols.md, section 1). Constant afterwards; any
+ * thread reads it.
  */
 #pragma once
 
@@ -8,9 +9,9 @@
 
 #include "lib/err.h"
 
-#define CONFIG_TOKENS_MAX 32
+#define CONFIG_TOKENS_MAX    32
 #define CONFIG_PROVIDERS_MAX 16
-#define CONFIG_VERSION "0.1.0"
+#define CONFIG_VERSION       "0.1.0"
 
 struct config_token {
     const char *name;
@@ -33,14 +34,16 @@ struct config {
     const char *secrets_key; /* base64 or "" */
     uint32_t uid_base;
     const char *default_agent;
-    const char *free_models; /* comma separated */
+    const char *free_models;  /* comma separated */
     int64_t idle_threshold_s; /* 0: off */
     const char *presets_dir;
     const char *console_dir;
     const char *init_source;
 };
 
-/* ERR_INVALID with one line naming setting and fix. Strings are borrowed from the environment or static. */
+/* ERR_INVALID with one line naming setting and fix. Strings are borrowed from the environment or
+ * static. */
 int config_load(struct config *ret, struct err *e) MUST_CHECK;
-/* True when the console may be served over plain HTTP on its real name: localhost, or TLS, or the owner's word. */
+/* True when the console may be served over plain HTTP on its real name: localhost, or TLS, or the
+ * owner's word. */
 bool config_domain_is_local(const struct config *c);

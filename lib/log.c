@@ -80,5 +80,5 @@ _Noreturn void log_die(const char *fmt, ...)
     (void)vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
     (void)fprintf(stderr, "%s: %s\n", log_program, text);
-    exit(1);
+    _exit(1); /* other threads may run: no handlers of atexit */
 }

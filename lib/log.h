@@ -22,5 +22,5 @@ void log_write(enum log_level level, const char *msg, ...) __attribute__((sentin
 #define log_warn(...) log_write(LOG_WARN, __VA_ARGS__, (char *)0)
 #define log_error(...) log_write(LOG_ERROR, __VA_ARGS__, (char *)0)
 
-/* One plain line "program: message" on stderr, for a start that fails, then exit(1). Only before threads start. */
+/* One plain line "program: message" on stderr, for a start that fails, then _exit(1). */
 _Noreturn void log_die(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -1,11 +1,10 @@
 /*
  * The one table from error code to status, and the one error shape. Any thread.
  */
-#include "control/http/http.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "control/http/http.h"
 #include "lib/json_write.h"
 
 static const struct {

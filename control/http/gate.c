@@ -11,7 +11,7 @@
 #include "lib/str.h"
 
 /* civetweb drops whatever comes after its 64th header, silently. */
-#define GATE_HEADERS_MAX 63
+#define GATE_HEADERS_MAX       63
 #define GATE_LENGTH_DIGITS_MAX 18
 
 struct gate_seen {
@@ -48,15 +48,17 @@ static int gate_header(struct str name, struct str value, const char *version,
     if (str_eq_nocase(name, STR("transfer-encoding"))) {
         seen->encodings++;
         if (!str_eq_nocase(value, STR("chunked")) || strcmp(version, "1.1") != 0) {
-            return err_set(e, ERR_INVALID, 0, "only Transfer-Encoding: chunked in HTTP/1.1 is taken");
+            return err_set(e, ERR_INVALID, 0,
+                           "only Transfer-Encoding: chunked in HTTP/1.1 is taken");
         }
     }
     seen->hosts += str_eq_nocase(name, STR("host")) ? 1 : 0;
     return 0;
 }
 
-/* After the last parsed value the blank line must follow: civetweb stops at a line it does not like (folded, non-ASCII, bare
- * LF) and forgets the rest. Its values point into one buffer; the end of a line was "\r\n", of which it overwrote the CR. */
+/* After the last parsed value the blank line must follow: civetweb stops at a line it does not like
+ * (folded, non-ASCII, bare LF) and forgets the rest. Its values point into one buffer; the end of a
+ * line was "\r\n", of which it overwrote the CR. */
 static bool gate_ends_well(const struct mg_request_info *info)
 {
     if (info->num_headers == 0) {

@@ -1,5 +1,6 @@
 /*
- * The strict gate: refuses what civetweb lets through (ambiguous lengths, dropped headers, missing Host, absolute form).
+ * The strict gate: refuses what civetweb lets through (ambiguous lengths, dropped headers, missing
+ * Host, absolute form).
  */
 #pragma once
 

@@ -1,8 +1,9 @@
 /*
  * HTTP front of the control plane: requests, responses, routes, long answers.
  *
- * The rest of control/ sees only this header; civetweb stays inside this folder. Handlers run on worker threads and block as
- * they like for milliseconds; whatever waits longer becomes a stream on the event thread.
+ * The rest of control/ sees only this header; civetweb stays inside this folder. Handlers run on
+ * worker threads and block as they like for milliseconds; whatever waits longer becomes a stream on
+ * the event thread.
  */
 #pragma once
 
@@ -14,27 +15,27 @@
 #include "lib/err.h"
 #include "lib/str.h"
 
-#define HTTP_PARAMS_MAX 4
+#define HTTP_PARAMS_MAX         4
 #define HTTP_BODY_BYTES_DEFAULT (64 * 1024)
-#define HTTP_ANSWER_BYTES_MAX (16 * 1024 * 1024)
-#define HTTP_WORKERS 32
-#define HTTP_STREAMS_MAX 1024
+#define HTTP_ANSWER_BYTES_MAX   (16 * 1024 * 1024)
+#define HTTP_WORKERS            32
+#define HTTP_STREAMS_MAX        1024
 
 struct http_connection; /* civetweb's, private */
 
 struct http_request {
     const char *method;
-    struct str path;  /* as sent, without the query */
-    struct str query; /* as sent, empty when none */
+    struct str path;                    /* as sent, without the query */
+    struct str query;                   /* as sent, empty when none */
     struct str params[HTTP_PARAMS_MAX]; /* the route's, decoded, in order */
     struct str body;
-    struct str host;         /* Host as sent */
-    bool from_console;       /* came in on the console's port, else on the API's */
-    bool body_sent;          /* the request has a body or says it has */
-    const char *actor;       /* who asks: set by the authorize hook */
+    struct str host;   /* Host as sent */
+    bool from_console; /* came in on the console's port, else on the API's */
+    bool body_sent;    /* the request has a body or says it has */
+    const char *actor; /* who asks: set by the authorize hook */
     const char *request_id;
-    const char *peer;        /* address of the connection */
-    struct arena *arena;     /* lives as long as the request */
+    const char *peer;                   /* address of the connection */
+    struct arena *arena;                /* lives as long as the request */
     struct http_connection *connection; /* private */
 };
 
@@ -48,10 +49,12 @@ struct http_response {
 
 /* Value of a header, an empty slice with ptr NULL when absent. Borrowed. */
 struct str http_header(const struct http_request *r, const char *name);
-/* Decoded query parameter in the request's arena; false when absent. A malformed escape counts as absent. */
+/* Decoded query parameter in the request's arena; false when absent. A malformed escape counts as
+ * absent. */
 bool http_query(const struct http_request *r, const char *name, struct str *ret_value);
 /* Iterates the values of all cookies of one name: start with *pos = 0. */
-bool http_cookie(const struct http_request *r, size_t *pos, const char *name, struct str *ret_value);
+bool http_cookie(const struct http_request *r, size_t *pos, const char *name,
+                 struct str *ret_value);
 
 /* Adds one header line. Values come from us only; line breaks are refused by an assertion. */
 void http_add_header(struct http_response *p, const char *name, const char *value);
@@ -96,7 +99,8 @@ struct http_options {
 
 struct http_server;
 
-/* Listens on 127.0.0.1; tests its two interposed symbols with a request to itself. ERR_UNAVAILABLE names a taken port. */
+/* Listens on 127.0.0.1; tests its two interposed symbols with a request to itself. ERR_UNAVAILABLE
+ * names a taken port. */
 int http_server_start(const struct http_options *options, struct http_server **ret, struct err *e)
     MUST_CHECK;
 /* Refuses new requests, waits up to 10 s for running ones, ends streams, stops. */
@@ -105,7 +109,8 @@ void http_server_stop(struct http_server *take_server);
 /* Requests answered and seconds spent, for /metrics. */
 void http_server_count(uint64_t *ret_requests, uint64_t *ret_errors);
 
-/* ---- long answers: SSE, waiting calls ------------------------------------------------------------------- */
+/* ---- long answers: SSE, waiting calls
+ * ------------------------------------------------------------------- */
 
 enum http_pump {
     HTTP_PUMP_WAIT, /* nothing to say now; called again after a kick or the deadline */
@@ -115,14 +120,15 @@ enum http_pump {
 
 struct http_stream_options {
     const char *key; /* http_kick(key) wakes it; at most 63 characters, copied */
-    /* Appends bytes (head included, the first time) to out. Runs on the event thread: short, no waiting. expired: the deadline
-     * has passed. */
+    /* Appends bytes (head included, the first time) to out. Runs on the event thread: short, no
+     * waiting. expired: the deadline has passed. */
     enum http_pump (*pump)(void *ctx, struct buf *out, bool expired);
-    /* Frees ctx; called once, on the event thread, when the connection is over for whatever reason. */
+    /* Frees ctx; called once, on the event thread, when the connection is over for whatever reason.
+     */
     void (*closed)(void *ctx);
     void *take_ctx;
-    int64_t deadline_ms;  /* monotonic, 0: none */
-    bool heartbeat;       /* an SSE comment every 15 s */
+    int64_t deadline_ms; /* monotonic, 0: none */
+    bool heartbeat;      /* an SSE comment every 15 s */
 };
 
 /* Takes the connection from its worker. When 1,024 are open: fills 429 and calls closed at once. */

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define INTERPOSE_STACK_BYTES (512UL * 1024)
+#define INTERPOSE_STACK_BYTES  (512UL * 1024)
 #define INTERPOSE_FULL_WAIT_US 50000
 
 /* Remote port → descriptor + 1. Loopback only, so that the port alone tells peers apart. */
@@ -23,7 +23,8 @@ static int interpose_port(const struct sockaddr_in *a)
     return ntohs(a->sin_port);
 }
 
-/* Exported under the library's own name: glibc's prototype with its transparent union cannot be redefined in ISO C. */
+/* Exported under the library's own name: glibc's prototype with its transparent union cannot be
+ * redefined in ISO C. */
 int interpose_accept(int listener, struct sockaddr *address, socklen_t *len) __asm__("accept")
     __attribute__((visibility("default")));
 
@@ -57,9 +58,8 @@ int interpose_find(int remote_port, int local_port)
     socklen_t peer_len = sizeof(peer);
     socklen_t local_len = sizeof(local);
     if (fd < 0 || getpeername(fd, (struct sockaddr *)&peer, &peer_len) != 0 ||
-        getsockname(fd, (struct sockaddr *)&local, &local_len) != 0 ||
-        peer.sin_family != AF_INET || interpose_port(&peer) != remote_port ||
-        interpose_port(&local) != local_port) {
+        getsockname(fd, (struct sockaddr *)&local, &local_len) != 0 || peer.sin_family != AF_INET ||
+        interpose_port(&peer) != remote_port || interpose_port(&local) != local_port) {
         return -1;
     }
     return fd;

@@ -1,9 +1,9 @@
 /*
  * Responses as bytes: one head, one body, one write. Any thread.
  */
-#include "control/http/http.h"
-
 #include <assert.h>
+
+#include "control/http/http.h"
 
 #define HTTP_HEADERS_BYTES_MAX 8192
 

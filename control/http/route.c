@@ -42,7 +42,8 @@ bool route_decode(struct arena *a, struct str s, bool plus, struct str *ret)
     return true;
 }
 
-/* Decodes one path segment that stands for a parameter: no slash, no dot segments hidden in escapes. */
+/* Decodes one path segment that stands for a parameter: no slash, no dot segments hidden in
+ * escapes. */
 static bool route_param(struct http_request *r, struct str segment, size_t at)
 {
     struct str value;

@@ -5,10 +5,16 @@
 
 #include "control/http/http.h"
 
-enum route_result { ROUTE_FOUND, ROUTE_NO_PATH, ROUTE_NO_METHOD, ROUTE_BAD_PATH };
+enum route_result {
+    ROUTE_FOUND,
+    ROUTE_NO_PATH,
+    ROUTE_NO_METHOD,
+    ROUTE_BAD_PATH
+};
 
 /* Fills request->params. HEAD finds GET routes. Pure. */
 enum route_result route_find(const struct http_route *routes, size_t count, struct http_request *r,
                              const struct http_route **ret);
-/* Percent-decodes into the arena; false for a broken escape, NUL or control bytes. plus: '+' is a blank. */
+/* Percent-decodes into the arena; false for a broken escape, NUL or control bytes. plus: '+' is a
+ * blank. */
 bool route_decode(struct arena *a, struct str s, bool plus, struct str *ret);

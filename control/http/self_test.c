@@ -12,7 +12,7 @@
 #include "lib/clock.h"
 #include "lib/fd.h"
 
-#define SELF_TEST_MS 5000
+#define SELF_TEST_MS          5000
 #define SELF_TEST_STACK_BYTES (500UL * 1024)
 
 static atomic_int self_test_fd = -1;
@@ -26,9 +26,8 @@ void self_test_note(int fd, unsigned long stack_bytes)
 
 static int self_test_connect(uint16_t port)
 {
-    struct sockaddr_in a = {.sin_family = AF_INET,
-                            .sin_port = htons(port),
-                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in a = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd AUTOCLOSE = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || connect(fd, (const struct sockaddr *)&a, sizeof(a)) != 0) {
         return -1;

@@ -10,7 +10,8 @@
 
 /* Every request reports here what it saw; cheap. */
 void self_test_note(int fd, unsigned long stack_bytes);
-/* One GET /healthz over loopback. ERR_INTERNAL when a symbol is not ours. Blocks for milliseconds. */
+/* One GET /healthz over loopback. ERR_INTERNAL when a symbol is not ours. Blocks for milliseconds.
+ */
 int self_test_run(uint16_t port, struct err *e) MUST_CHECK;
 /* True when something accepts connections there. */
 bool self_test_port_answers(uint16_t port);

@@ -1,10 +1,8 @@
 /*
- * The only code that talks to civetweb: every request is owned by begin_request, checked by the gate, routed by our table and
- * answered with one write. Must never set a document root, use civetweb's router, forms, CGI, WebSocket or TLS.
- * Runs on civetweb's worker threads.
+ * The only code that talks to civetweb: every request is owned by begin_request, checked by the
+ * gate, routed by our table and answered with one write. Must never set a document root, use
+ * civetweb's router, forms, CGI, WebSocket or TLS. Runs on civetweb's worker threads.
  */
-#include "control/http/http.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,6 +14,7 @@
 #include <civetweb.h>
 
 #include "control/http/gate.h"
+#include "control/http/http.h"
 #include "control/http/interpose.h"
 #include "control/http/route.h"
 #include "control/http/self_test.h"
@@ -26,10 +25,10 @@
 #include "lib/ulid.h"
 
 #define SERVER_ARENA_BYTES_MAX (32UL * 1024 * 1024)
-#define SERVER_BODY_MS 30000
-#define SERVER_DRAIN_MS 2000
+#define SERVER_BODY_MS         30000
+#define SERVER_DRAIN_MS        2000
 #define SERVER_DRAIN_BYTES_MAX (64UL * 1024 * 1024)
-#define SERVER_STOP_MS 10000
+#define SERVER_STOP_MS         10000
 #define SERVER_QUERY_BYTES_MAX 8192
 
 struct http_server {
@@ -76,7 +75,8 @@ bool http_query(const struct http_request *r, const char *name, struct str *ret_
     return false;
 }
 
-static bool server_cookie_in(struct str header, size_t *pos, const char *name, struct str *ret_value)
+static bool server_cookie_in(struct str header, size_t *pos, const char *name,
+                             struct str *ret_value)
 {
     while (*pos < header.len) {
         struct str rest = str_cut(header, *pos, header.len);
@@ -104,7 +104,8 @@ static int server_fd(const struct http_request *r)
     return interpose_find(r->connection->info->remote_port, r->connection->info->server_port);
 }
 
-/* Our own descriptor of the connection; civetweb keeps a dead socket in its place and shuts that one down. */
+/* Our own descriptor of the connection; civetweb keeps a dead socket in its place and shuts that
+ * one down. */
 static int server_take_fd(struct http_request *r)
 {
     int theirs = server_fd(r);
@@ -154,13 +155,15 @@ void http_kick(const char *key)
     }
 }
 
-/* Reads the body into the arena. Fills the response and returns false when it is too long, late or broken. */
+/* Reads the body into the arena. Fills the response and returns false when it is too long, late or
+ * broken. */
 static bool server_read_body(struct http_request *r, struct http_response *p, size_t max)
 {
     struct mg_connection *c = r->connection->mg;
     long long length = r->connection->info->content_length;
     if (length > (long long)max) {
-        http_error(p, "too_large", "the body has %lld bytes, at most %zu are taken here", length, max);
+        http_error(p, "too_large", "the body has %lld bytes, at most %zu are taken here", length,
+                   max);
         return false;
     }
     if (str_eq_nocase(http_header(r, "expect"), STR("100-continue"))) {
@@ -230,7 +233,8 @@ static void server_write(struct http_request *r, const struct http_response *p)
     }
 }
 
-static void server_log(const struct http_request *r, const struct http_response *p, int64_t started_us)
+static void server_log(const struct http_request *r, const struct http_response *p,
+                       int64_t started_us)
 {
     char status[8];
     char us[24];
@@ -246,9 +250,7 @@ static void server_dispatch(struct http_server *s, struct http_request *r, struc
 {
     const struct http_route *route = NULL;
     switch (route_find(s->options.routes, s->options.route_count, r, &route)) {
-    case ROUTE_NO_PATH:
-        http_error(p, "not_found", "there is nothing at this path");
-        return;
+    case ROUTE_NO_PATH: http_error(p, "not_found", "there is nothing at this path"); return;
     case ROUTE_NO_METHOD:
         http_error(p, "method_not_allowed", "this path does not know the method %s", r->method);
         return;
@@ -333,19 +335,32 @@ static struct mg_context *server_mg_start(struct http_server *s)
     (void)snprintf(ports, sizeof(ports), "127.0.0.1:%u,127.0.0.1:%u", s->options.api_port,
                    s->options.console_port);
     (void)snprintf(workers, sizeof(workers), "%d", HTTP_WORKERS);
-    const char *settings[] = {"listening_ports", ports,
-                              "num_threads", workers,
-                              "connection_queue", "128",
-                              "listen_backlog", "1024",
-                              "tcp_nodelay", "1",
-                              "enable_keep_alive", "no",
-                              "request_timeout_ms", "15000",
-                              "max_request_size", "32768",
-                              "decode_url", "no",
-                              "enable_directory_listing", "no",
-                              "access_control_allow_origin", "",
-                              "access_control_allow_methods", "",
-                              "cgi_pattern", "",
+    const char *settings[] = {"listening_ports",
+                              ports,
+                              "num_threads",
+                              workers,
+                              "connection_queue",
+                              "128",
+                              "listen_backlog",
+                              "1024",
+                              "tcp_nodelay",
+                              "1",
+                              "enable_keep_alive",
+                              "no",
+                              "request_timeout_ms",
+                              "15000",
+                              "max_request_size",
+                              "32768",
+                              "decode_url",
+                              "no",
+                              "enable_directory_listing",
+                              "no",
+                              "access_control_allow_origin",
+                              "",
+                              "access_control_allow_methods",
+                              "",
+                              "cgi_pattern",
+                              "",
                               NULL};
     struct mg_callbacks callbacks = {.begin_request = server_begin, .log_message = server_on_log};
     return mg_start(&callbacks, s, settings);
@@ -359,10 +374,11 @@ static bool server_port_taken(uint16_t port)
 static int server_start_error(const struct http_options *o, struct err *e)
 {
     uint16_t port = server_port_taken(o->api_port) ? o->api_port : o->console_port;
-    return err_set(e, ERR_UNAVAILABLE, 0,
-                   "127.0.0.1:%u cannot be opened, something else uses it; set %s in .env to a free "
-                   "port",
-                   port, port == o->api_port ? "API_PORT" : "CONSOLE_PORT");
+    return err_set(
+        e, ERR_UNAVAILABLE, 0,
+        "127.0.0.1:%u cannot be opened, something else uses it; set %s in .env to a free "
+        "port",
+        port, port == o->api_port ? "API_PORT" : "CONSOLE_PORT");
 }
 
 int http_server_start(const struct http_options *options, struct http_server **ret, struct err *e)

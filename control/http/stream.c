@@ -1,6 +1,6 @@
 /*
- * The event thread. Everything but the inbox (new streams, kicks, stop) belongs to it alone; pump and closed run on it, so
- * they must be short. Must never block on a client.
+ * The event thread. Everything but the inbox (new streams, kicks, stop) belongs to it alone; pump
+ * and closed run on it, so they must be short. Must never block on a client.
  */
 #include "control/http/stream.h"
 
@@ -17,19 +17,19 @@
 #include "lib/thread.h"
 
 #define STREAM_HEARTBEAT_MS 15000
-#define STREAM_KEY_BYTES 64
-#define STREAM_KICKS_MAX 64
-#define STREAM_EVENTS 64
+#define STREAM_KEY_BYTES    64
+#define STREAM_KICKS_MAX    64
+#define STREAM_EVENTS       64
 
 struct stream {
-    struct stream *next; /* in the loop's list or in its inbox */
+    struct stream *next;                /* in the loop's list or in its inbox */
     struct http_stream_options options; /* take_ctx owned until closed */
     char key[STREAM_KEY_BYTES];
     struct buf out;
     int fd; /* owned, -1 when over */
     int64_t heartbeat_ms;
-    bool ending;  /* close when out is sent */
-    bool more;    /* pump again when out is sent */
+    bool ending; /* close when out is sent */
+    bool more;   /* pump again when out is sent */
     bool writable_wanted;
 };
 
@@ -271,7 +271,8 @@ void stream_loop_stop(struct stream_loop *take_loop)
     free(take_loop);
 }
 
-bool stream_loop_add(struct stream_loop *loop, int take_fd, const struct http_stream_options *options)
+bool stream_loop_add(struct stream_loop *loop, int take_fd,
+                     const struct http_stream_options *options)
 {
     if (atomic_fetch_add(&loop->count, 1) >= HTTP_STREAMS_MAX) {
         atomic_fetch_sub(&loop->count, 1);

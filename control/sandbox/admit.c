@@ -1,5 +1,6 @@
 /*
- * Admission: does a start fit into the host's memory. Asks the engine's figures; starts under way keep what they reserved.
+ * Admission: does a start fit into the host's memory. Asks the engine's figures; starts under way
+ * keep what they reserved.
  */
 #include "control/sandbox/table.h"
 #include "lib/clock.h"
@@ -7,7 +8,7 @@
 
 /* What must stay for the host itself. */
 #define ADMIT_HEADROOM_PERCENT 5
-#define ADMIT_RESERVED_MS 60000
+#define ADMIT_RESERVED_MS      60000
 
 static int64_t admit_reserved(struct sandbox_service *s)
 {

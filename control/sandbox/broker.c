@@ -1,6 +1,7 @@
 /*
- * Broker of the preview proxy: hands out the route table and its changes, takes wakes and activity. One thread, one poll loop.
- * Must never wait for a proxy: what does not fit into its buffer is sent when it has read the rest.
+ * Broker of the preview proxy: hands out the route table and its changes, takes wakes and activity.
+ * One thread, one poll loop. Must never wait for a proxy: what does not fit into its buffer is sent
+ * when it has read the rest.
  */
 #include <errno.h>
 #include <poll.h>
@@ -18,12 +19,12 @@
 #include "lib/record.h"
 #include "lib/thread.h"
 
-#define BROKER_CONNECTIONS 4
-#define BROKER_WAITS_MAX 1024
-#define BROKER_OUT_BYTES_MAX (8UL * 1024 * 1024)
+#define BROKER_CONNECTIONS     4
+#define BROKER_WAITS_MAX       1024
+#define BROKER_OUT_BYTES_MAX   (8UL * 1024 * 1024)
 #define BROKER_OUT_PAUSE_BYTES (1UL * 1024 * 1024)
-#define BROKER_IN_BYTES_MAX (256UL * 1024)
-#define BROKER_POLL_MS 1000
+#define BROKER_IN_BYTES_MAX    (256UL * 1024)
+#define BROKER_POLL_MS         1000
 
 struct broker_wait {
     struct ulid id;
@@ -76,7 +77,8 @@ static void broker_close(struct broker_connection *c)
     *c = (struct broker_connection){.fd = -1};
 }
 
-/* ---- what is sent ------------------------------------------------------------------------------------------- */
+/* ---- what is sent
+ * ------------------------------------------------------------------------------------------- */
 
 static const char *broker_state(const struct sandbox *b)
 {
@@ -118,7 +120,8 @@ static void broker_add_route(struct buf *out, const struct sandbox *b)
         return;
     }
     /* A wake that waits its turn is a start already, for whoever looks. */
-    bool waking = b->want == WANT_RUN && (b->status == SANDBOX_STOPPED || b->status == SANDBOX_ERROR);
+    bool waking =
+        b->want == WANT_RUN && (b->status == SANDBOX_STOPPED || b->status == SANDBOX_ERROR);
     struct record_writer w = record_begin(out, "route");
     record_adds(&w, "id", b->id.text);
     record_addn(&w, "generation", b->generation);
@@ -169,7 +172,8 @@ static void broker_add_changes(struct broker *br, struct broker_connection *c)
     }
 }
 
-static void broker_add_failed(struct broker_connection *c, const struct ulid *id, const struct err *e)
+static void broker_add_failed(struct broker_connection *c, const struct ulid *id,
+                              const struct err *e)
 {
     struct why why;
     why_failed_start(e, &why);
@@ -200,7 +204,8 @@ static void broker_check_waits(struct broker *br, struct broker_connection *c)
     }
 }
 
-/* ---- what comes --------------------------------------------------------------------------------------------- */
+/* ---- what comes
+ * --------------------------------------------------------------------------------------------- */
 
 static void broker_on_wake(struct broker *br, struct broker_connection *c, const struct ulid *id)
 {
@@ -310,7 +315,9 @@ static int broker_parse(struct broker *br, struct broker_connection *c, struct e
     return n;
 }
 
-/* ---- the loop ----------------------------------------------------------------------------------------------- */
+/* ---- the loop
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static void broker_read(struct broker *br, struct broker_connection *c)
 {

@@ -1,5 +1,6 @@
 /*
- * Directories. Jobs of the sandbox service and the main thread at start. Must never follow a link below workspaces/.
+ * Directories. Jobs of the sandbox service and the main thread at start. Must never follow a link
+ * below workspaces/.
  */
 #include "control/sandbox/dirs.h"
 
@@ -15,7 +16,7 @@
 #include "lib/paths.h"
 
 #define DIRS_INIT_BYTES_MAX (32UL * 1024 * 1024)
-#define DIRS_VERSION_HEX 16
+#define DIRS_VERSION_HEX    16
 
 /* Makes or repairs one directory. A link or file in its place is an error, never followed. */
 static int dirs_make(const char *path, uid_t uid, gid_t gid, mode_t mode, struct err *e)
@@ -41,6 +42,7 @@ static int dirs_make_all(const char *data_dir, uint32_t uid_base, struct err *e)
 {
     uid_t preview = PATHS_PREVIEW_UID(uid_base);
     uid_t credentials = PATHS_CREDENTIALS_UID(uid_base);
+
     const struct {
         const char *path;
         uid_t uid;
@@ -66,6 +68,7 @@ static int dirs_make_all(const char *data_dir, uint32_t uid_base, struct err *e)
         {"run/broker/preview", 0, preview, 0750},
         {"run/broker/credentials", 0, credentials, 0750},
     };
+
     char path[PATHS_MAX];
     if (dirs_make(data_dir, 0, 0, 0711, e) != 0) {
         return -1;
@@ -139,10 +142,11 @@ int dirs_check_workspace(const char *data_dir, const struct ulid *id, uint32_t u
     struct stat st;
     (void)paths_workspace(path, data_dir, id);
     if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != uid) {
-        (void)err_set(e, ERR_NOT_FOUND, 0,
-                      "the workspace %s is missing or is not the directory sandboxd made; is the data "
-                      "disk mounted?",
-                      path);
+        (void)err_set(
+            e, ERR_NOT_FOUND, 0,
+            "the workspace %s is missing or is not the directory sandboxd made; is the data "
+            "disk mounted?",
+            path);
         return err_tag(e, "unavailable");
     }
     return 0;
@@ -181,8 +185,10 @@ int dirs_make_doors(const char *data_dir, uint32_t uid_base, const struct ulid *
     const struct {
         const char *role;
         uid_t owner;
-    } doors[] = {
-        {"control", 0}, {"in", PATHS_PREVIEW_UID(uid_base)}, {"out", PATHS_CREDENTIALS_UID(uid_base)}};
+    } doors[] = {{"control", 0},
+                 {"in", PATHS_PREVIEW_UID(uid_base)},
+                 {"out", PATHS_CREDENTIALS_UID(uid_base)}};
+
     char path[PATHS_MAX];
     for (size_t i = 0; i < ARRAY_LEN(doors); i++) {
         (void)paths_door(path, data_dir, doors[i].role, id);
@@ -195,9 +201,9 @@ int dirs_make_doors(const char *data_dir, uint32_t uid_base, const struct ulid *
 
 void dirs_remove_doors(const char *data_dir, const struct ulid *id)
 {
-    static const char *const files[][2] = {{"control", "control.sock"}, {"in", "in.sock"},
-                                           {"out", "out.sock"},         {"etc", "passwd"},
-                                           {"etc", "group"},            {"etc", "resolv.conf"}};
+    static const char *const files[][2] = {
+        {"control", "control.sock"}, {"in", "in.sock"}, {"out", "out.sock"},
+        {"etc", "passwd"},           {"etc", "group"},  {"etc", "resolv.conf"}};
     static const char *const roles[] = {"control", "in", "out", "etc"};
     char dir[PATHS_MAX];
     char path[PATHS_MAX + 32];

@@ -1,5 +1,6 @@
 /*
- * Directories below the data directory (docs/protocols.md, section 2): made and repaired with exact owners and modes.
+ * Directories below the data directory (docs/protocols.md, section 2): made and repaired with exact
+ * owners and modes.
  */
 #pragma once
 
@@ -8,15 +9,18 @@
 #include "lib/err.h"
 #include "lib/ulid.h"
 
-/* Everything that is not per sandbox; copies the supervisor to init/<version>/ and returns the version (16 hex digits).
- * ERR_IO names the path. */
+/* Everything that is not per sandbox; copies the supervisor to init/<version>/ and returns the
+ * version (16 hex digits). ERR_IO names the path. */
 int dirs_prepare(const char *data_dir, uint32_t uid_base, const char *init_source,
                  char ret_version[17], struct err *e) MUST_CHECK;
-/* Makes workspaces/<id> for a new sandbox, owned by uid. Fails when it exists with another owner. */
-int dirs_make_workspace(const char *data_dir, const struct ulid *id, uint32_t uid, struct err *e) MUST_CHECK;
-/* ERR_NOT_FOUND when it is missing or not the directory we made (data disk not mounted?): an empty app is never put in its
- * place. */
-int dirs_check_workspace(const char *data_dir, const struct ulid *id, uint32_t uid, struct err *e) MUST_CHECK;
+/* Makes workspaces/<id> for a new sandbox, owned by uid. Fails when it exists with another owner.
+ */
+int dirs_make_workspace(const char *data_dir, const struct ulid *id, uint32_t uid, struct err *e)
+    MUST_CHECK;
+/* ERR_NOT_FOUND when it is missing or not the directory we made (data disk not mounted?): an empty
+ * app is never put in its place. */
+int dirs_check_workspace(const char *data_dir, const struct ulid *id, uint32_t uid, struct err *e)
+    MUST_CHECK;
 /* Doors, passwd and group of one sandbox. Idempotent. */
 int dirs_make_doors(const char *data_dir, uint32_t uid_base, const struct ulid *id, uint32_t uid,
                     struct err *e) MUST_CHECK;

@@ -6,11 +6,11 @@
 #include "control/sandbox/table.h"
 #include "lib/mem.h"
 
-#define ENGINE_QUICK_MS 5000
-#define ENGINE_CREATE_MS 60000
-#define ENGINE_START_MS 60000
+#define ENGINE_QUICK_MS      5000
+#define ENGINE_CREATE_MS     60000
+#define ENGINE_START_MS      60000
 #define ENGINE_STOP_EXTRA_MS 20000
-#define ENGINE_FRAME_BYTES 8192
+#define ENGINE_FRAME_BYTES   8192
 
 static void engine_copy(const struct record *r, const char *key, char *out, size_t size)
 {
@@ -42,9 +42,10 @@ static int engine_verb(struct sandbox_service *s, const char *verb, const struct
         return -1;
     }
     if (ret) {
-        *ret = (struct engine_container){.exit_code = engine_number(&r, "exit_code"),
-                                         .oom = record_get_bool(&r, "oom", false),
-                                         .spec_current = record_get_bool(&r, "spec_current", false)};
+        *ret =
+            (struct engine_container){.exit_code = engine_number(&r, "exit_code"),
+                                      .oom = record_get_bool(&r, "oom", false),
+                                      .spec_current = record_get_bool(&r, "spec_current", false)};
         engine_copy(&r, "state", ret->state, sizeof(ret->state));
         engine_copy(&r, "error", ret->error, sizeof(ret->error));
     }
@@ -90,7 +91,8 @@ int engine_inspect(struct sandbox_service *s, const struct ulid *id, struct engi
     return engine_verb(s, "inspect", id, 0, ENGINE_QUICK_MS, ret, e);
 }
 
-int engine_usage(struct sandbox_service *s, const struct ulid *id, int64_t *ret_memory, struct err *e)
+int engine_usage(struct sandbox_service *s, const struct ulid *id, int64_t *ret_memory,
+                 struct err *e)
 {
     BUF_AUTO(out, ENGINE_FRAME_BYTES);
     BUF_AUTO(in, RECORD_FRAME_MAX + 16);

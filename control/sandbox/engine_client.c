@@ -13,8 +13,8 @@
 #include "lib/paths.h"
 #include "lib/thread.h"
 
-#define ENGINE_KEPT 4
-#define ENGINE_HELLO_MS 5000
+#define ENGINE_KEPT             4
+#define ENGINE_HELLO_MS         5000
 #define ENGINE_RECORD_BYTES_MAX (RECORD_FRAME_MAX + 16)
 
 struct engine_client {
@@ -120,7 +120,8 @@ int engine_call(struct engine_client *c, const struct buf *request, int pass_fd,
     int fd AUTOCLOSE = engine_take_kept(c);
     in->max = ENGINE_RECORD_BYTES_MAX;
     if (fd >= 0 && engine_try(fd, request, pass_fd, in, ret, deadline_ms, e) != 0) {
-        /* Kept since before a restart of the engine's program: every verb is idempotent, so once more on a new one. */
+        /* Kept since before a restart of the engine's program: every verb is idempotent, so once
+         * more on a new one. */
         bool died = e->code == ERR_IO;
         fd_close_cleanup(&fd);
         if (!died) {

@@ -1,5 +1,6 @@
 /*
- * Client of sandboxd-engine: one connection per call at a time, kept in a small pool. Calls block up to their deadline.
+ * Client of sandboxd-engine: one connection per call at a time, kept in a small pool. Calls block
+ * up to their deadline.
  */
 #pragma once
 
@@ -12,9 +13,10 @@ struct engine_client;
 struct engine_client *engine_client_new(const char *data_dir);
 void engine_client_free(struct engine_client *c);
 
-/* Sends the frame in request and reads one answer into in (record borrows from it). An "error" answer is an error with the
- * engine's words. ERR_UNAVAILABLE when the engine's program does not answer. A kept connection that died is dialled anew
- * once. pass_fd: a descriptor to send along, -1 for none. */
+/* Sends the frame in request and reads one answer into in (record borrows from it). An "error"
+ * answer is an error with the engine's words. ERR_UNAVAILABLE when the engine's program does not
+ * answer. A kept connection that died is dialled anew once. pass_fd: a descriptor to send along, -1
+ * for none. */
 int engine_call(struct engine_client *c, const struct buf *request, int pass_fd, struct buf *in,
                 struct record *ret, int64_t timeout_ms, struct err *e) MUST_CHECK;
 /* The same for answers of many records: each is given to fn until "end". */

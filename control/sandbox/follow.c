@@ -1,6 +1,6 @@
 /*
- * Keeping the table true to Docker: the engine's event stream, and a reconcile when it comes up and every half minute.
- * One thread of its own.
+ * Keeping the table true to Docker: the engine's event stream, and a reconcile when it comes up and
+ * every half minute. One thread of its own.
  */
 #include <stdio.h>
 #include <unistd.h>
@@ -13,9 +13,9 @@
 #include "lib/mem.h"
 #include "lib/thread.h"
 
-#define FOLLOW_RETRY_MS 500
+#define FOLLOW_RETRY_MS     500
 #define FOLLOW_RECONCILE_MS 30000
-#define FOLLOW_POLL_MS 1000
+#define FOLLOW_POLL_MS      1000
 
 /* Takes a sandbox for a change that is not a job. False when somebody works on it. */
 static bool follow_take(struct sandbox_service *s, const struct ulid *id, struct sandbox *ret_copy)
@@ -61,9 +61,10 @@ static void follow_release(struct sandbox_service *s, const struct ulid *id,
 static void follow_cause(const struct engine_container *c, struct err *ret)
 {
     if (c->oom) {
-        (void)err_set(ret, ERR_UNAVAILABLE, 0,
-                      "the sandbox ran out of its memory limit and was ended by the kernel; give the "
-                      "app more memory or make it use less");
+        (void)err_set(
+            ret, ERR_UNAVAILABLE, 0,
+            "the sandbox ran out of its memory limit and was ended by the kernel; give the "
+            "app more memory or make it use less");
         (void)err_tag(ret, "out_of_memory");
     } else if (c->exit_code == 137) {
         (void)err_set(ret, ERR_UNAVAILABLE, 0,
@@ -110,7 +111,8 @@ static void follow_died(struct sandbox_service *s, const struct ulid *id)
     follow_release(s, id, status, why.code ? &why : NULL);
 }
 
-/* A container runs while its row says it does not (started from outside, or by a start that was cut off). */
+/* A container runs while its row says it does not (started from outside, or by a start that was cut
+ * off). */
 static void follow_found_running(struct sandbox_service *s, const struct ulid *id)
 {
     struct sandbox copy;
@@ -120,8 +122,9 @@ static void follow_found_running(struct sandbox_service *s, const struct ulid *i
         return;
     }
     enum sandbox_status status = copy.status;
-    bool free_to_run = copy.want == WANT_NOTHING &&
-                       (status == SANDBOX_STOPPED || status == SANDBOX_STARTING || status == SANDBOX_ERROR);
+    bool free_to_run =
+        copy.want == WANT_NOTHING &&
+        (status == SANDBOX_STOPPED || status == SANDBOX_STARTING || status == SANDBOX_ERROR);
     if (free_to_run && s->hooks.listen(s->hooks.ctx, id, &e) == 0 &&
         sandboxes_next_generation(s->db, id, &generation, &e) == 0 &&
         sandboxes_set_status(s->db, id, SANDBOX_RUNNING, "", "", &e) == 0) {
@@ -135,7 +138,8 @@ static void follow_found_running(struct sandbox_service *s, const struct ulid *i
     follow_release(s, id, status, NULL);
 }
 
-/* ---- reconcile ---------------------------------------------------------------------------------------------- */
+/* ---- reconcile
+ * ---------------------------------------------------------------------------------------------- */
 
 struct follow_seen {
     struct ulid *ids; /* those that run, sorted as they came */
@@ -223,7 +227,8 @@ static void follow_reconcile(struct sandbox_service *s)
     free(seen.strays);
 }
 
-/* ---- the stream --------------------------------------------------------------------------------------------- */
+/* ---- the stream
+ * --------------------------------------------------------------------------------------------- */
 
 static void follow_docker(struct sandbox_service *s, const struct record *r)
 {

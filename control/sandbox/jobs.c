@@ -1,6 +1,6 @@
 /*
- * Jobs: starts on one thread per core, stops and ends on two more. One sandbox, one change at a time: `working` is its lock.
- * The engine is called without the service's lock.
+ * Jobs: starts on one thread per core, stops and ends on two more. One sandbox, one change at a
+ * time: `working` is its lock. The engine is called without the service's lock.
  */
 #include <stdio.h>
 
@@ -13,12 +13,16 @@
 #include "lib/paths.h"
 #include "lib/thread.h"
 
-#define JOBS_STOP_GRACE_S 10
-#define JOBS_IMAGE_RETRY_MS 500
+#define JOBS_STOP_GRACE_S    10
+#define JOBS_IMAGE_RETRY_MS  500
 #define JOBS_DELETE_RETRY_MS 5000
-#define JOBS_IDLE_MS 1000
+#define JOBS_IDLE_MS         1000
 
-enum job_result { JOB_DONE, JOB_FAILED, JOB_LATER };
+enum job_result {
+    JOB_DONE,
+    JOB_FAILED,
+    JOB_LATER
+};
 
 static void jobs_phase(struct sandbox_service *s, const struct ulid *id, const char *phase,
                        const char *detail)
@@ -57,7 +61,9 @@ static void jobs_set(struct sandbox_service *s, const struct ulid *id, enum sand
     table_announce(s, id);
 }
 
-/* ---- start ------------------------------------------------------------------------------------------------- */
+/* ---- start
+ * -------------------------------------------------------------------------------------------------
+ */
 
 static enum job_result jobs_wait_image(struct sandbox_service *s, const struct sandbox *b,
                                        struct err *e)
@@ -93,7 +99,8 @@ static int jobs_prepare(struct sandbox_service *s, const struct sandbox *b, stru
     return s->hooks.listen(s->hooks.ctx, &b->id, e);
 }
 
-static void jobs_begin_generation(struct sandbox_service *s, const struct ulid *id, int64_t generation)
+static void jobs_begin_generation(struct sandbox_service *s, const struct ulid *id,
+                                  int64_t generation)
 {
     LOCK_GUARD(&s->lock);
     struct sandbox *b = table_live(s, id);
@@ -170,7 +177,8 @@ static void jobs_report_failure(struct sandbox_service *s, const struct sandbox 
 }
 
 /* A failed create keeps nothing; a failed start leaves a stopped sandbox that says why. */
-static void jobs_start_failed(struct sandbox_service *s, const struct sandbox *b, const struct err *why)
+static void jobs_start_failed(struct sandbox_service *s, const struct sandbox *b,
+                              const struct err *why)
 {
     struct err e;
     jobs_report_failure(s, b, why);
@@ -190,7 +198,8 @@ static void jobs_start_failed(struct sandbox_service *s, const struct sandbox *b
     jobs_set(s, &b->id, SANDBOX_STOPPED);
 }
 
-/* ---- stop and end ------------------------------------------------------------------------------------------- */
+/* ---- stop and end
+ * ------------------------------------------------------------------------------------------- */
 
 static enum job_result jobs_stop(struct sandbox_service *s, const struct sandbox *b, struct err *e)
 {
@@ -213,7 +222,8 @@ static enum job_result jobs_stop(struct sandbox_service *s, const struct sandbox
     return JOB_DONE;
 }
 
-static enum job_result jobs_delete(struct sandbox_service *s, const struct sandbox *b, struct err *e)
+static enum job_result jobs_delete(struct sandbox_service *s, const struct sandbox *b,
+                                   struct err *e)
 {
     jobs_set(s, &b->id, SANDBOX_DELETING);
     if (jobs_erase(s, b, e) != 0) {
@@ -230,14 +240,17 @@ static enum job_result jobs_delete(struct sandbox_service *s, const struct sandb
     return JOB_DONE;
 }
 
-/* ---- threads ------------------------------------------------------------------------------------------------ */
+/* ---- threads
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static bool jobs_is_mine(const struct sandbox *b, bool starts)
 {
     return !b->gone && !b->working && b->want != WANT_NOTHING && (b->want == WANT_RUN) == starts;
 }
 
-/* The one that has waited longest and may go now; *ret_next_ms is when to look again. Under the lock. */
+/* The one that has waited longest and may go now; *ret_next_ms is when to look again. Under the
+ * lock. */
 static struct sandbox *jobs_pick(struct sandbox_service *s, bool starts, int64_t *ret_next_ms)
 {
     struct sandbox *best = NULL;
@@ -299,7 +312,8 @@ static void jobs_settle(struct sandbox_service *s, struct sandbox *b, const stru
 static void jobs_run_one(struct sandbox_service *s, struct sandbox *b)
 {
     struct err e = {0};
-    /* A copy for the time without the lock; nothing of it is written back. Its processes stay the table's. */
+    /* A copy for the time without the lock; nothing of it is written back. Its processes stay the
+     * table's. */
     struct sandbox job = *b;
     job.processes = NULL;
     b->working = true;
@@ -316,6 +330,9 @@ static void jobs_run_one(struct sandbox_service *s, struct sandbox *b)
     (void)pthread_mutex_unlock(&s->lock);
     if (result == JOB_FAILED && job.want == WANT_RUN) {
         jobs_start_failed(s, &job, &e);
+    }
+    if (result == JOB_DONE && job.want == WANT_DELETE) {
+        app_finish_delete(s, &job.app_id);
     }
     table_announce(s, &job.id);
     (void)pthread_mutex_lock(&s->lock);

@@ -1,5 +1,6 @@
 /*
- * Asking for starts, stops and ends, and what became of them. Any thread; nothing here waits for a job.
+ * Asking for starts, stops and ends, and what became of them. Any thread; nothing here waits for a
+ * job.
  */
 #include <stdio.h>
 
@@ -10,7 +11,8 @@
 
 #define LIFECYCLE_STATUS_FRESH_MS 1000
 
-int sandbox_engine_status(struct sandbox_service *s, struct sandbox_engine_status *ret, struct err *e)
+int sandbox_engine_status(struct sandbox_service *s, struct sandbox_engine_status *ret,
+                          struct err *e)
 {
     (void)pthread_mutex_lock(&s->lock);
     bool fresh = s->engine_status_ms > 0 &&
@@ -125,8 +127,8 @@ int sandbox_delete(struct sandbox_service *s, const struct ulid *id, const char 
     return 0;
 }
 
-enum sandbox_outcome sandbox_outcome(struct sandbox_service *s, const struct ulid *id, int64_t ticket,
-                                     struct err *e)
+enum sandbox_outcome sandbox_outcome(struct sandbox_service *s, const struct ulid *id,
+                                     int64_t ticket, struct err *e)
 {
     LOCK_GUARD(&s->lock);
     struct sandbox *b = table_find(s, id);
@@ -143,7 +145,9 @@ enum sandbox_outcome sandbox_outcome(struct sandbox_service *s, const struct uli
     return SANDBOX_DONE;
 }
 
-/* ---- create ------------------------------------------------------------------------------------------------- */
+/* ---- create
+ * -------------------------------------------------------------------------------------------------
+ */
 
 static int lifecycle_check_engine(struct sandbox_service *s, struct err *e)
 {
@@ -184,8 +188,8 @@ static int lifecycle_check_image(struct sandbox_service *s, const char *name, st
         return err_tag(e, "engine_unavailable");
     }
     if (failed) {
-        (void)err_set(e, ERR_UNAVAILABLE, 0, "the image %s failed to build: %.300s; it is tried again",
-                      name, why);
+        (void)err_set(e, ERR_UNAVAILABLE, 0,
+                      "the image %s failed to build: %.300s; it is tried again", name, why);
     } else {
         (void)err_set(e, ERR_UNAVAILABLE, 0, "the image %s is being built: %lld %%, %s", name,
                       (long long)image.percent, image.step[0] ? image.step : "starting");

@@ -10,7 +10,7 @@
 #include "lib/json_read.h"
 #include "lib/mem.h"
 
-#define PRESET_BYTES_MAX 65536
+#define PRESET_BYTES_MAX            65536
 #define PRESET_MEMORY_BYTES_DEFAULT (256LL << 20)
 
 static const char *presets_text(const struct json_value *v, const char *key, const char *fallback)
@@ -72,7 +72,8 @@ int presets_load(struct sandbox_service *s, struct err *e)
         struct err missing;
         char *probe AUTOFREE = NULL;
         size_t len = 0;
-        if (entry->d_name[0] != '.' && fd_read_file(path, PRESET_BYTES_MAX, &probe, &len, &missing) == 0) {
+        if (entry->d_name[0] != '.' &&
+            fd_read_file(path, PRESET_BYTES_MAX, &probe, &len, &missing) == 0) {
             rc = presets_read(s, path, e);
         }
     }

@@ -1,5 +1,6 @@
 /*
- * The reaper: puts idle sandboxes to sleep, keeps their last activity on disk, measures workspaces. One thread.
+ * The reaper: puts idle sandboxes to sleep, keeps their last activity on disk, measures workspaces.
+ * One thread.
  */
 #include <stdio.h>
 
@@ -10,15 +11,15 @@
 #include "lib/paths.h"
 #include "lib/thread.h"
 
-#define REAPER_TICK_MS 1000
-#define REAPER_NOTE_MS 60000
-#define REAPER_MEASURE_MS 60000
+#define REAPER_TICK_MS           1000
+#define REAPER_NOTE_MS           60000
+#define REAPER_MEASURE_MS        60000
 #define REAPER_MEASURE_BUDGET_MS 2000
 
 static bool reaper_is_idle(const struct sandbox *b, int64_t threshold_ms, int64_t now)
 {
-    return b->status == SANDBOX_RUNNING && !b->working && b->want == WANT_NOTHING && b->holds <= 0 &&
-           b->open_connections <= 0 && now - b->last_active_ms >= threshold_ms;
+    return b->status == SANDBOX_RUNNING && !b->working && b->want == WANT_NOTHING &&
+           b->holds <= 0 && b->open_connections <= 0 && now - b->last_active_ms >= threshold_ms;
 }
 
 /* One idle sandbox at a time: the stop is a job, the next tick finds the next one. */
@@ -54,7 +55,8 @@ static void reaper_stop_idle(struct sandbox_service *s)
 }
 
 /* A sandbox whose activity is newer than its row by a minute. */
-static bool reaper_find_unnoted(struct sandbox_service *s, struct ulid *ret, int64_t *ret_active_unix)
+static bool reaper_find_unnoted(struct sandbox_service *s, struct ulid *ret,
+                                int64_t *ret_active_unix)
 {
     int64_t now = clock_mono_ms();
     size_t bucket = 0;
@@ -84,7 +86,8 @@ static void reaper_note(struct sandbox_service *s)
     }
 }
 
-/* The one whose measure is oldest, when that is due. Stopped ones were measured after their stop. */
+/* The one whose measure is oldest, when that is due. Stopped ones were measured after their stop.
+ */
 static bool reaper_find_unmeasured(struct sandbox_service *s, struct ulid *ret)
 {
     struct sandbox *oldest = NULL;
@@ -93,7 +96,8 @@ static bool reaper_find_unmeasured(struct sandbox_service *s, struct ulid *ret)
     LOCK_GUARD(&s->lock);
     for (struct sandbox *b = table_each(s, &bucket, NULL); b; b = table_each(s, &bucket, b)) {
         bool due = b->measured_ms == 0 || now - b->measured_ms > REAPER_MEASURE_MS;
-        bool worth = b->status == SANDBOX_RUNNING || (b->measured_ms == 0 && b->status == SANDBOX_STOPPED);
+        bool worth =
+            b->status == SANDBOX_RUNNING || (b->measured_ms == 0 && b->status == SANDBOX_STOPPED);
         if (!b->gone && !b->working && due && worth &&
             (!oldest || b->measured_ms < oldest->measured_ms)) {
             oldest = b;

@@ -89,7 +89,8 @@ static struct sandbox_process *reports_process_slot(struct sandbox *b, struct st
 static void reports_process(struct sandbox *b, const struct record *r)
 {
     struct str name = record_get(r, "name");
-    struct sandbox_process *p = name.len > 0 && name.len <= 64 ? reports_process_slot(b, name) : NULL;
+    struct sandbox_process *p =
+        name.len > 0 && name.len <= 64 ? reports_process_slot(b, name) : NULL;
     if (!p) {
         return;
     }
@@ -166,7 +167,9 @@ void sandbox_report(struct sandbox_service *s, const struct ulid *id, const stru
     table_announce(s, id);
 }
 
-/* ---- looking ------------------------------------------------------------------------------------------------ */
+/* ---- looking
+ * ------------------------------------------------------------------------------------------------
+ */
 
 int sandbox_look(struct sandbox_service *s, const struct ulid *id, struct sandbox_view *ret,
                  struct err *e)

@@ -1,8 +1,10 @@
 /*
- * Sandboxes at run time: the table, the lifecycle, what the supervisors report, waiting for outcomes.
+ * Sandboxes at run time: the table, the lifecycle, what the supervisors report, waiting for
+ * outcomes.
  *
- * SQLite says what should be, Docker what is; this room keeps both together. All functions are for any thread; none waits for
- * the engine: work is done by jobs on threads of this room, callers look at outcomes.
+ * SQLite says what should be, Docker what is; this room keeps both together. All functions are for
+ * any thread; none waits for the engine: work is done by jobs on threads of this room, callers look
+ * at outcomes.
  */
 #pragma once
 
@@ -25,23 +27,24 @@ struct sandbox_preset {
     const char *id;
     const char *label;
     const char *description;
-    const char *image;    /* name in presets/images.json */
+    const char *image;         /* name in presets/images.json */
     const char *template_name; /* folder in /opt/sandboxd/templates */
     uint16_t port;
     int64_t memory_bytes; /* what a start usually needs */
 };
 
-/* Makes directories, copies the supervisor, loads rows and presets, starts threads (jobs, broker, follow, reaper).
- * The channel (control/task/channel.h) is attached before the first start. */
-int sandbox_service_start(const struct config *config, struct db *db, struct sandbox_service **ret,
-                          struct err *e) MUST_CHECK;
+/* Makes directories (the database lives in one of them), installs the supervisor, loads presets,
+ * opens the broker's socket. */
+int sandbox_service_start(const struct config *config, struct sandbox_service **ret, struct err *e)
+    MUST_CHECK;
 void sandbox_service_stop(struct sandbox_service *take_service);
 
 /* Presets, in order; static for the life of the service. */
 const struct sandbox_preset *sandbox_presets(const struct sandbox_service *s, size_t *ret_count);
 const struct sandbox_preset *sandbox_preset_find(const struct sandbox_service *s, struct str id);
 
-/* ---- lifecycle ------------------------------------------------------------------------------------------ */
+/* ---- lifecycle
+ * ------------------------------------------------------------------------------------------ */
 
 struct sandbox_create {
     struct ulid app_id;
@@ -53,12 +56,14 @@ struct sandbox_create {
     const char *actor;
 };
 
-/* Checks image, memory, walls and engine, inserts the row and begins the start. Asks the engine (up to 5 s). Errors keep
- * nothing: tagged image_building, no_memory, engine_unavailable, walls_down, sandbox_exists. */
+/* Checks image, memory, walls and engine, inserts the row and begins the start. Asks the engine (up
+ * to 5 s). Errors keep nothing: tagged image_building, no_memory, engine_unavailable, walls_down,
+ * sandbox_exists. */
 int sandbox_create_begin(struct sandbox_service *s, const struct sandbox_create *order,
                          struct ulid *ret_id, int64_t *ret_ticket, struct err *e) MUST_CHECK;
-/* Asks for a start; joins a running one. The ticket names the attempt for sandbox_outcome. ERR_NOT_FOUND, ERR_CONFLICT while
- * it is being deleted. reason is for the event: "preview", "task", "api". */
+/* Asks for a start; joins a running one. The ticket names the attempt for sandbox_outcome.
+ * ERR_NOT_FOUND, ERR_CONFLICT while it is being deleted. reason is for the event: "preview",
+ * "task", "api". */
 int sandbox_start(struct sandbox_service *s, const struct ulid *id, const char *reason,
                   int64_t *ret_ticket, struct err *e) MUST_CHECK;
 /* Asks for a stop. */
@@ -68,15 +73,27 @@ int sandbox_stop(struct sandbox_service *s, const struct ulid *id, const char *r
 int sandbox_delete(struct sandbox_service *s, const struct ulid *id, const char *actor,
                    int64_t *ret_ticket, struct err *e) MUST_CHECK;
 
-enum sandbox_outcome { SANDBOX_PENDING, SANDBOX_DONE, SANDBOX_FAILED };
+enum sandbox_outcome {
+    SANDBOX_PENDING,
+    SANDBOX_DONE,
+    SANDBOX_FAILED
+};
 /* What became of that attempt. FAILED fills e. A sandbox that is gone: DONE. */
-enum sandbox_outcome sandbox_outcome(struct sandbox_service *s, const struct ulid *id, int64_t ticket,
-                                     struct err *e);
+enum sandbox_outcome sandbox_outcome(struct sandbox_service *s, const struct ulid *id,
+                                     int64_t ticket, struct err *e);
 
-/* ---- looking ---------------------------------------------------------------------------------------------- */
+/* Ends an app: its sandbox, then its rows; goes on by itself. ERR_NOT_FOUND does not occur: ask the
+ * store first. */
+int app_delete(struct sandbox_service *s, const struct ulid *app_id, const char *actor,
+               struct err *e) MUST_CHECK;
+/* Key for http_kick when an app is gone: "app:<id>". */
+void app_key(const struct ulid *id, char key[SANDBOX_KEY_BYTES]);
+
+/* ---- looking
+ * ---------------------------------------------------------------------------------------------- */
 
 #define SANDBOX_PROCESSES_MAX 16
-#define SANDBOX_LINES_BYTES 4096
+#define SANDBOX_LINES_BYTES   4096
 
 struct sandbox_process {
     char name[65];
@@ -132,8 +149,10 @@ struct sandbox_engine_status {
     int64_t mem_total;
     int64_t mem_available;
 };
-int sandbox_engine_status(struct sandbox_service *s, struct sandbox_engine_status *ret, struct err *e)
-    MUST_CHECK;
+
+int sandbox_engine_status(struct sandbox_service *s, struct sandbox_engine_status *ret,
+                          struct err *e) MUST_CHECK;
+
 /* State of a preset's image; build starts it when missing. */
 struct sandbox_image {
     char state[16];
@@ -142,14 +161,18 @@ struct sandbox_image {
     char step[256];
     char error[512];
 };
-int sandbox_image(struct sandbox_service *s, const char *image, bool build, struct sandbox_image *ret,
-                  struct err *e) MUST_CHECK;
 
-/* ---- what the supervisors say (called by the channel's thread) --------------------------------------------- */
+int sandbox_image(struct sandbox_service *s, const char *image, bool build,
+                  struct sandbox_image *ret, struct err *e) MUST_CHECK;
+
+/* ---- what the supervisors say (called by the channel's thread)
+ * --------------------------------------------- */
 
 struct record;
-/* Peer check of an accepted connection by the engine; blocks up to 5 s. ERR_FORBIDDEN: another process. */
-int sandbox_check_peer(struct sandbox_service *s, const struct ulid *id, int fd, struct err *e) MUST_CHECK;
+/* Peer check of an accepted connection by the engine; blocks up to 5 s. ERR_FORBIDDEN: another
+ * process. */
+int sandbox_check_peer(struct sandbox_service *s, const struct ulid *id, int fd, struct err *e)
+    MUST_CHECK;
 /* hello accepted: fills configure for it. */
 int sandbox_connected(struct sandbox_service *s, const struct ulid *id, struct str boot_id,
                       struct buf *ret_configure, struct err *e) MUST_CHECK;
@@ -157,7 +180,8 @@ void sandbox_disconnected(struct sandbox_service *s, const struct ulid *id);
 /* phase, process, port, other_port. */
 void sandbox_report(struct sandbox_service *s, const struct ulid *id, const struct record *r);
 
-/* The channel's hooks, set once before the first start: listen makes control.sock of a sandbox (idempotent), close ends it. */
+/* The channel's hooks, set once before the first start: listen makes control.sock of a sandbox
+ * (idempotent), close ends it. */
 struct sandbox_channel_hooks {
     int (*listen)(void *ctx, const struct ulid *id, struct err *e);
     void (*close)(void *ctx, const struct ulid *id);
@@ -165,6 +189,7 @@ struct sandbox_channel_hooks {
     void (*changed)(void *ctx, const struct ulid *id);
     void *ctx;
 };
+
 void sandbox_set_hooks(struct sandbox_service *s, const struct sandbox_channel_hooks *hooks);
-/* Loads rows and begins jobs: after the hooks are set. */
-int sandbox_service_run(struct sandbox_service *s, struct err *e) MUST_CHECK;
+/* Loads rows and starts the threads (jobs, broker, follow, reaper): after the hooks are set. */
+int sandbox_service_run(struct sandbox_service *s, struct db *db, struct err *e) MUST_CHECK;

@@ -1,5 +1,6 @@
 /*
- * Start and stop of the sandbox room: loads rows, finishes what a crash left half-done, starts the threads.
+ * Start and stop of the sandbox room: loads rows, finishes what a crash left half-done, starts the
+ * threads.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -13,23 +14,22 @@
 #include "lib/mem.h"
 #include "lib/thread.h"
 
-#define SERVICE_ROWS_ARENA_BYTES (256UL * 1024 * 1024)
+#define SERVICE_ROWS_ARENA_BYTES  (256UL * 1024 * 1024)
 #define SERVICE_START_THREADS_MIN 2
 #define SERVICE_START_THREADS_MAX 4
-#define SERVICE_OTHER_THREADS 2
+#define SERVICE_OTHER_THREADS     2
 
-int sandbox_service_start(const struct config *config, struct db *db, struct sandbox_service **ret,
-                          struct err *e)
+int sandbox_service_start(const struct config *config, struct sandbox_service **ret, struct err *e)
 {
     struct sandbox_service *s = mem_alloc(sizeof(*s));
     s->config = config;
-    s->db = db;
     (void)pthread_mutex_init(&s->lock, NULL);
     thread_cond_init(&s->work);
     s->broker_wake_fd = -1;
     s->engine = engine_client_new(config->data_dir);
     if (presets_load(s, e) != 0 ||
-        dirs_prepare(config->data_dir, config->uid_base, config->init_source, s->init_version, e) != 0 ||
+        dirs_prepare(config->data_dir, config->uid_base, config->init_source, s->init_version, e) !=
+            0 ||
         broker_listen(s, e) != 0) {
         engine_client_free(s->engine);
         free(s);
@@ -68,7 +68,8 @@ static int service_adopt(struct sandbox_service *s, const struct sandbox_row *ro
     if (apps_get(s->db, &row->app_id, a, &app, e) != 0) {
         return -1;
     }
-    struct sandbox *b = table_add(s, row, app.name, sandbox_preset_find(s, str_of(app.runtime_preset)));
+    struct sandbox *b =
+        table_add(s, row, app.name, sandbox_preset_find(s, str_of(app.runtime_preset)));
     b->want = service_unfinished(row->status);
     b->creating = false;
     b->order = ++s->next_order;
@@ -81,9 +82,11 @@ static int service_adopt(struct sandbox_service *s, const struct sandbox_row *ro
             return -1;
         }
     }
-    /* Its supervisor dials from the first moment; a door that cannot be opened is that sandbox's trouble, not ours. */
-    if (might_run && (dirs_make_doors(s->config->data_dir, s->config->uid_base, &row->id, b->uid, e) != 0 ||
-                      s->hooks.listen(s->hooks.ctx, &row->id, e) != 0)) {
+    /* Its supervisor dials from the first moment; a door that cannot be opened is that sandbox's
+     * trouble, not ours. */
+    if (might_run &&
+        (dirs_make_doors(s->config->data_dir, s->config->uid_base, &row->id, b->uid, e) != 0 ||
+         s->hooks.listen(s->hooks.ctx, &row->id, e) != 0)) {
         log_warn("a sandbox cannot be reached", "sandbox_id", row->id.text, "error", e->msg);
     }
     return 0;
@@ -110,13 +113,14 @@ static void service_thread(struct sandbox_service *s, const char *name, void *(*
     s->threads[s->thread_count++] = thread_start(name, run, s);
 }
 
-int sandbox_service_run(struct sandbox_service *s, struct err *e)
+int sandbox_service_run(struct sandbox_service *s, struct db *db, struct err *e)
 {
+    s->db = db;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     long starts = cores < SERVICE_START_THREADS_MIN   ? SERVICE_START_THREADS_MIN
                   : cores > SERVICE_START_THREADS_MAX ? SERVICE_START_THREADS_MAX
                                                       : cores;
-    if (service_load(s, e) != 0) {
+    if (service_load(s, e) != 0 || app_resume_deletes(s, e) != 0) {
         return -1;
     }
     service_thread(s, "broker", broker_run);

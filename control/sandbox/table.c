@@ -114,7 +114,7 @@ void table_sweep(struct sandbox_service *s)
 
 struct sandbox *table_each(struct sandbox_service *s, size_t *bucket, struct sandbox *after)
 {
-    struct sandbox *b = after ? after->next : s->buckets[*bucket = 0];
+    struct sandbox *b = after ? after->next : s->buckets[ *bucket = 0];
     while (!b && ++*bucket < TABLE_BUCKETS) {
         b = s->buckets[*bucket];
     }

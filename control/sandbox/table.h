@@ -1,5 +1,6 @@
 /*
- * The table of sandboxes in memory, private to control/sandbox/. One mutex guards all of it; never held across I/O.
+ * The table of sandboxes in memory, private to control/sandbox/. One mutex guards all of it; never
+ * held across I/O.
  */
 #pragma once
 
@@ -9,11 +10,17 @@
 #include "control/sandbox/engine_client.h"
 #include "control/sandbox/sandbox.h"
 
-#define TABLE_BUCKETS 1024
+#define TABLE_BUCKETS      1024
 #define TABLE_TOMBSTONE_MS 120000
-#define TABLE_PRESETS_MAX 32
+#define TABLE_PRESETS_MAX  32
 
-enum sandbox_want { WANT_NOTHING, WANT_RUN, WANT_STOP, WANT_DELETE, WANT_FORGET };
+enum sandbox_want {
+    WANT_NOTHING,
+    WANT_RUN,
+    WANT_STOP,
+    WANT_DELETE,
+    WANT_FORGET
+};
 
 struct sandbox {
     struct sandbox *next; /* in its bucket */
@@ -21,7 +28,8 @@ struct sandbox {
     struct ulid app_id;
     char app_name[129];
     char image[64];
-    const struct sandbox_preset *preset; /* borrowed from the service; may be NULL for a preset that is gone */
+    const struct sandbox_preset
+        *preset; /* borrowed from the service; may be NULL for a preset that is gone */
     uint16_t ports[SANDBOX_PORTS_MAX];
     size_t port_count;
     uint16_t web_port;
@@ -96,10 +104,12 @@ struct sandbox_service {
 };
 
 /* All want the lock held. */
-struct sandbox *table_find(struct sandbox_service *s, const struct ulid *id); /* tombstones included */
-struct sandbox *table_live(struct sandbox_service *s, const struct ulid *id); /* NULL for tombstones */
-struct sandbox *table_add(struct sandbox_service *s, const struct sandbox_row *row, const char *app_name,
-                          const struct sandbox_preset *preset);
+struct sandbox *table_find(struct sandbox_service *s,
+                           const struct ulid *id); /* tombstones included */
+struct sandbox *table_live(struct sandbox_service *s,
+                           const struct ulid *id); /* NULL for tombstones */
+struct sandbox *table_add(struct sandbox_service *s, const struct sandbox_row *row,
+                          const char *app_name, const struct sandbox_preset *preset);
 void table_bury(struct sandbox_service *s, struct sandbox *b);
 /* Frees tombstones that are old enough. */
 void table_sweep(struct sandbox_service *s);
@@ -112,7 +122,8 @@ void table_clear_reports(struct sandbox *b);
 /* Without the lock: kicks the streams of the sandbox and tells the hook. */
 void table_announce(struct sandbox_service *s, const struct ulid *id);
 
-/* ---- between the files of this room ----------------------------------------------------------------------- */
+/* ---- between the files of this room
+ * ----------------------------------------------------------------------- */
 
 int presets_load(struct sandbox_service *s, struct err *e) MUST_CHECK;
 
@@ -133,6 +144,7 @@ struct engine_container {
     bool spec_current;
     char error[512];
 };
+
 int engine_create(struct sandbox_service *s, const struct sandbox *b, struct err *e) MUST_CHECK;
 int engine_start(struct sandbox_service *s, const struct ulid *id, struct err *e) MUST_CHECK;
 int engine_stop(struct sandbox_service *s, const struct ulid *id, int grace_s,
@@ -140,16 +152,25 @@ int engine_stop(struct sandbox_service *s, const struct ulid *id, int grace_s,
 int engine_remove(struct sandbox_service *s, const struct ulid *id, struct err *e) MUST_CHECK;
 int engine_inspect(struct sandbox_service *s, const struct ulid *id, struct engine_container *ret,
                    struct err *e) MUST_CHECK;
-int engine_usage(struct sandbox_service *s, const struct ulid *id, int64_t *ret_memory, struct err *e) MUST_CHECK;
-int engine_fetch_status(struct sandbox_service *s, struct sandbox_engine_status *ret, struct err *e) MUST_CHECK;
+int engine_usage(struct sandbox_service *s, const struct ulid *id, int64_t *ret_memory,
+                 struct err *e) MUST_CHECK;
+int engine_fetch_status(struct sandbox_service *s, struct sandbox_engine_status *ret, struct err *e)
+    MUST_CHECK;
 /* Calls fn with each container of ours: id, state. */
-int engine_list(struct sandbox_service *s, void (*fn)(void *ctx, const struct ulid *id, struct str state),
-                void *ctx, struct err *e) MUST_CHECK;
+int engine_list(struct sandbox_service *s,
+                void (*fn)(void *ctx, const struct ulid *id, struct str state), void *ctx,
+                struct err *e) MUST_CHECK;
 
 /* Admission: reserves memory for a start. ERR_UNAVAILABLE tagged no_memory with both figures. */
 int admit_check(struct sandbox_service *s, const struct sandbox_preset *preset, int64_t peak_bytes,
                 int64_t *ret_need, struct err *e) MUST_CHECK;
 
+/* Removes the rows of an app whose deletion was begun and whose sandbox is gone. */
+void app_finish_delete(struct sandbox_service *s, const struct ulid *app_id);
+/* At start: goes on with the ends that a crash cut off. */
+int app_resume_deletes(struct sandbox_service *s, struct err *e) MUST_CHECK;
+
 /* An event about a sandbox with an optional JSON payload. */
-void sandbox_event(struct sandbox_service *s, const char *kind, const char *severity, const char *actor,
-                   const struct ulid *app_id, const struct ulid *id, const char *payload);
+void sandbox_event(struct sandbox_service *s, const char *kind, const char *severity,
+                   const char *actor, const struct ulid *app_id, const struct ulid *id,
+                   const char *payload);

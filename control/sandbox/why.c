@@ -26,10 +26,11 @@ static void why_process(const struct sandbox_process *web, bool final, struct wh
 {
     char message[256];
     if (web->signal > 0) {
-        (void)snprintf(message, sizeof(message), "The app's start command was ended by signal %lld.",
-                       (long long)web->signal);
+        (void)snprintf(message, sizeof(message),
+                       "The app's start command was ended by signal %lld.", (long long)web->signal);
     } else {
-        (void)snprintf(message, sizeof(message), "The app's start command ended with exit code %lld.",
+        (void)snprintf(message, sizeof(message),
+                       "The app's start command ended with exit code %lld.",
                        (long long)web->exit_code);
     }
     why_say(ret, final ? "failed" : "waiting", message, web->lines);
@@ -76,6 +77,7 @@ void why_failed_start(const struct err *e, struct why *ret)
         {"walls_down", "The server cannot start apps right now: its protection is not in place."},
         {"unavailable", "The files of this app are not available on the server right now."},
     };
+
     const char *message = "The app could not be started.";
     for (size_t i = 0; i < ARRAY_LEN(plain); i++) {
         message = str_is(str_of(e->tag), plain[i].tag) ? plain[i].message : message;

@@ -6,8 +6,8 @@
 #include "control/sandbox/table.h"
 
 struct why {
-    const char *state; /* asleep, starting, waiting, failed: static */
-    char message[256]; /* for anyone: no words of engine or app */
+    const char *state;                   /* asleep, starting, waiting, failed: static */
+    char message[256];                   /* for anyone: no words of engine or app */
     char lines[SANDBOX_LINES_BYTES + 1]; /* for localhost names and the API */
 };
 

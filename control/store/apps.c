@@ -23,9 +23,8 @@ static void apps_read(struct db_rows *rows, struct arena *a, struct app_row *ret
 
 int apps_insert(struct db *db, const struct app_row *row, struct err *e)
 {
-    return db_write(db, NULL, e,
-                    "INSERT INTO app(" APP_COLUMNS ") VALUES(?,?,?,?,?,0,?,?)", "ssssiii",
-                    row->id.text, row->name, row->description, row->runtime_preset,
+    return db_write(db, NULL, e, "INSERT INTO app(" APP_COLUMNS ") VALUES(?,?,?,?,?,0,?,?)",
+                    "ssssiii", row->id.text, row->name, row->description, row->runtime_preset,
                     row->memory_bytes, row->created_at, row->updated_at);
 }
 
@@ -102,10 +101,11 @@ int apps_delete(struct db *db, const struct ulid *id, struct err *e)
 int apps_list_deleting(struct db *db, struct arena *a, struct ulid **ret, size_t *ret_count,
                        struct err *e)
 {
-    enum { APPS_DELETING_MAX = 1000 };
+    enum {
+        APPS_DELETING_MAX = 1000
+    };
     struct db_conn *conn = db_read_begin(db);
-    struct db_rows *rows =
-        db_query(conn, e, "SELECT id FROM app WHERE deleting=1 LIMIT 1000", "");
+    struct db_rows *rows = db_query(conn, e, "SELECT id FROM app WHERE deleting=1 LIMIT 1000", "");
     struct ulid *list = arena_alloc(a, sizeof(*list) * APPS_DELETING_MAX);
     size_t count = 0;
     int rc = rows ? 1 : -1;

@@ -24,7 +24,8 @@ int apps_get(struct db *db, const struct ulid *id, struct arena *a, struct app_r
 /* NULL fields stay. ERR_NOT_FOUND. */
 int apps_update(struct db *db, const struct ulid *id, const char *name, const char *description,
                 struct err *e) MUST_CHECK;
-/* Newest first, at most limit, those with an id below `before` ("" for all), none that are being deleted. */
+/* Newest first, at most limit, those with an id below `before` ("" for all), none that are being
+ * deleted. */
 int apps_list(struct db *db, const char *before, int limit, struct arena *a, struct app_row **ret,
               size_t *ret_count, struct err *e) MUST_CHECK;
 int apps_mark_deleting(struct db *db, const struct ulid *id, struct err *e) MUST_CHECK;

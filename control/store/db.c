@@ -1,5 +1,6 @@
 /*
- * SQLite connections and statements. The writer is guarded by a mutex; a read connection belongs to whoever borrowed it.
+ * SQLite connections and statements. The writer is guarded by a mutex; a read connection belongs to
+ * whoever borrowed it.
  */
 #include "control/store/db.h"
 
@@ -17,13 +18,13 @@
 #include "lib/paths.h"
 #include "lib/thread.h"
 
-#define DB_READERS 4
-#define DB_STATEMENTS 64
-#define DB_BUSY_MS 5000
+#define DB_READERS             4
+#define DB_STATEMENTS          64
+#define DB_BUSY_MS             5000
 #define DB_CHECKPOINT_AFTER_MS 5000
-#define DB_BACKUP_EVERY_MS (3600LL * 1000)
-#define DB_BACKUP_PAGES 256
-#define DB_APPLICATION_ID 0x53625864 /* "SbXd" */
+#define DB_BACKUP_EVERY_MS     (3600LL * 1000)
+#define DB_BACKUP_PAGES        256
+#define DB_APPLICATION_ID      0x53625864 /* "SbXd" */
 
 struct db_rows {
     const char *sql; /* static text: its address is the key */
@@ -77,16 +78,18 @@ static int db_conn_open(struct db_conn *c, const char *path, bool writer, struct
     }
     (void)sqlite3_busy_timeout(c->handle, DB_BUSY_MS);
     (void)sqlite3_db_config(c->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    if (db_run(c, "PRAGMA foreign_keys=ON; PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON;"
-                  "PRAGMA temp_store=MEMORY; PRAGMA mmap_size=0; PRAGMA recursive_triggers=OFF",
+    if (db_run(c,
+               "PRAGMA foreign_keys=ON; PRAGMA trusted_schema=OFF; PRAGMA cell_size_check=ON;"
+               "PRAGMA temp_store=MEMORY; PRAGMA mmap_size=0; PRAGMA recursive_triggers=OFF",
                e) != 0) {
         return -1;
     }
     if (!writer) {
         return db_run(c, "PRAGMA cache_size=-256", e);
     }
-    return db_run(c, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-1024;"
-                     "PRAGMA journal_size_limit=67108864",
+    return db_run(c,
+                  "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-1024;"
+                  "PRAGMA journal_size_limit=67108864",
                   e);
 }
 
@@ -160,10 +163,11 @@ static int db_migrate(struct db *db, struct err *e)
         return -1;
     }
     if (version > schema_version) {
-        return err_set(e, ERR_CONFLICT, 0,
-                       "%s has schema %d and was made by a newer sandboxd; this one knows schema %d. "
-                       "Install the newer version again, or restore %s",
-                       db->path, version, schema_version, db->backup);
+        return err_set(
+            e, ERR_CONFLICT, 0,
+            "%s has schema %d and was made by a newer sandboxd; this one knows schema %d. "
+            "Install the newer version again, or restore %s",
+            db->path, version, schema_version, db->backup);
     }
     if (version > 0 && version < schema_version && db_backup(db, e) != 0) {
         return -1;
@@ -324,7 +328,8 @@ static struct db_rows *db_vquery(struct db_conn *conn, struct err *e, const char
     return rows;
 }
 
-struct db_rows *db_query(struct db_conn *conn, struct err *e, const char *sql, const char *types, ...)
+struct db_rows *db_query(struct db_conn *conn, struct err *e, const char *sql, const char *types,
+                         ...)
 {
     va_list args;
     va_start(args, types);

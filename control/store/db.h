@@ -1,5 +1,6 @@
 /*
- * SQLite: the only code that knows it. One writer behind a mutex, a few read connections, each used by one thread at a time.
+ * SQLite: the only code that knows it. One writer behind a mutex, a few read connections, each used
+ * by one thread at a time.
  *
  * No I/O, no call into another program inside a transaction. Blocks for a query's time.
  */
@@ -16,7 +17,8 @@ struct db;
 struct db_conn;
 struct db_rows;
 
-/* Opens and migrates; makes state/backup/ before a migration. ERR_CONFLICT: made by a newer version (named). */
+/* Opens and migrates; makes state/backup/ before a migration. ERR_CONFLICT: made by a newer version
+ * (named). */
 int db_open(const char *data_dir, struct db **ret, struct err *e) MUST_CHECK;
 /* Checkpoints and closes. */
 void db_close(struct db *take_db);
@@ -30,17 +32,20 @@ int db_write_begin(struct db *db, struct db_conn **ret, struct err *e) MUST_CHEC
 /* Commits when result is 0, else rolls back; returns result, or -1 when the commit failed. */
 int db_write_end(struct db *db, struct db_conn *conn, int result, struct err *e);
 
-/* Runs one statement. types: s const char * (NULL is null), t struct str, i int64_t; one argument per letter.
- * ERR_CONFLICT for a violated constraint, ERR_IO. */
-int db_exec(struct db_conn *conn, struct err *e, const char *sql, const char *types, ...) MUST_CHECK;
+/* Runs one statement. types: s const char * (NULL is null), t struct str, i int64_t; one argument
+ * per letter. ERR_CONFLICT for a violated constraint, ERR_IO. */
+int db_exec(struct db_conn *conn, struct err *e, const char *sql, const char *types, ...)
+    MUST_CHECK;
 /* Rows changed by the last db_exec. */
 int64_t db_changes(const struct db_conn *conn);
 /* One statement as a transaction of its own. ret_changes may be NULL. */
 int db_write(struct db *db, int64_t *ret_changes, struct err *e, const char *sql, const char *types,
              ...) MUST_CHECK;
 
-/* Starts a query; NULL and e on failure. End with db_rows_end; one at a time per SQL text and connection. */
-struct db_rows *db_query(struct db_conn *conn, struct err *e, const char *sql, const char *types, ...);
+/* Starts a query; NULL and e on failure. End with db_rows_end; one at a time per SQL text and
+ * connection. */
+struct db_rows *db_query(struct db_conn *conn, struct err *e, const char *sql, const char *types,
+                         ...);
 /* 1 a row, 0 no more, -1 failed. */
 int db_next(struct db_rows *rows, struct err *e);
 /* Columns of the current row. Text is copied into the arena; "" for null. */
@@ -49,5 +54,6 @@ int64_t db_int(struct db_rows *rows, int column);
 bool db_is_null(struct db_rows *rows, int column);
 void db_rows_end(struct db_rows *rows);
 
-/* Once a second or so: checkpoint after 5 s without writes, a backup each hour when something changed. */
+/* Once a second or so: checkpoint after 5 s without writes, a backup each hour when something
+ * changed. */
 void db_maintain(struct db *db);

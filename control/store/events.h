@@ -17,7 +17,8 @@ struct event_row {
     const char *payload; /* a JSON object, never a secret */
 };
 
-/* Failure is logged, not returned: an event must not undo what it tells of. NULL strings are "". Any thread. */
+/* Failure is logged, not returned: an event must not undo what it tells of. NULL strings are "".
+ * Any thread. */
 void events_add(struct db *db, const struct event_row *event);
 /* Newest first, ids below before (0: all), of one app when app_id is not "". */
 int events_list(struct db *db, const char *app_id, int64_t before, int limit, struct arena *a,

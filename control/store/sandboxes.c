@@ -10,16 +10,14 @@
 
 #define SANDBOX_LIST_MAX 100000
 #define SANDBOX_COLUMNS                                                                            \
-    "id,app_id,status,uid_number,image,ports,web_port,memory_bytes,generation,error_code,"        \
+    "id,app_id,status,uid_number,image,ports,web_port,memory_bytes,generation,error_code,"         \
     "error_message,usual_start_ms,peak_memory_bytes,disk_bytes,disk_at,last_active_at,started_at," \
     "stopped_at,created_at,updated_at"
 
 static const char *const sandbox_status_names[] = {
-    [SANDBOX_CREATING] = "creating", [SANDBOX_STARTING] = "starting",
-    [SANDBOX_RUNNING] = "running",   [SANDBOX_FROZEN] = "frozen",
-    [SANDBOX_STOPPING] = "stopping", [SANDBOX_STOPPED] = "stopped",
-    [SANDBOX_ERROR] = "error",       [SANDBOX_DELETING] = "deleting",
-    [SANDBOX_DELETED] = "deleted",
+    [SANDBOX_CREATING] = "creating", [SANDBOX_STARTING] = "starting", [SANDBOX_RUNNING] = "running",
+    [SANDBOX_FROZEN] = "frozen",     [SANDBOX_STOPPING] = "stopping", [SANDBOX_STOPPED] = "stopped",
+    [SANDBOX_ERROR] = "error",       [SANDBOX_DELETING] = "deleting", [SANDBOX_DELETED] = "deleted",
 };
 
 const char *sandbox_status_name(enum sandbox_status status)
@@ -110,9 +108,8 @@ static int sandboxes_free_number(struct db_conn *conn, uint32_t *ret, struct err
 static int sandboxes_check_alone(struct db_conn *conn, const struct ulid *app_id, struct err *e)
 {
     char id[ULID_LEN + 1] = "";
-    struct db_rows *rows =
-        db_query(conn, e, "SELECT id FROM sandbox WHERE app_id=? AND status<>'deleted'", "s",
-                 app_id->text);
+    struct db_rows *rows = db_query(
+        conn, e, "SELECT id FROM sandbox WHERE app_id=? AND status<>'deleted'", "s", app_id->text);
     int rc = rows ? db_next(rows, e) : -1;
     if (rc > 0) {
         struct arena *a AUTO(arena) = arena_new(65536);
@@ -244,10 +241,9 @@ int sandboxes_next_generation(struct db *db, const struct ulid *id, int64_t *ret
     if (db_write_begin(db, &conn, e) != 0) {
         return -1;
     }
-    struct db_rows *rows =
-        db_query(conn, e,
-                 "UPDATE sandbox SET generation=generation+1 WHERE id=? RETURNING generation", "s",
-                 id->text);
+    struct db_rows *rows = db_query(
+        conn, e, "UPDATE sandbox SET generation=generation+1 WHERE id=? RETURNING generation", "s",
+        id->text);
     int rc = rows ? db_next(rows, e) : -1;
     if (rc > 0) {
         *ret_generation = db_int(rows, 0);
@@ -286,4 +282,27 @@ int sandboxes_finish_delete(struct db *db, const struct ulid *id, struct err *e)
 int sandboxes_forget(struct db *db, const struct ulid *id, struct err *e)
 {
     return db_write(db, NULL, e, "DELETE FROM sandbox WHERE id=?", "s", id->text);
+}
+
+int sandboxes_of_page(struct db *db, const struct ulid *first_app, const struct ulid *last_app,
+                      size_t max, struct arena *a, struct sandbox_row **ret, size_t *ret_count,
+                      struct err *e)
+{
+    struct db_conn *conn = db_read_begin(db);
+    struct db_rows *rows = db_query(
+        conn, e,
+        "SELECT " SANDBOX_COLUMNS " FROM sandbox WHERE app_id BETWEEN ? AND ? AND status<>'deleted'"
+        " ORDER BY app_id DESC LIMIT ?",
+        "ssi", first_app->text, last_app->text, (int64_t)max);
+    struct sandbox_row *list = arena_alloc(a, sizeof(*list) * (max + 1));
+    size_t count = 0;
+    int rc = rows ? 1 : -1;
+    while (rc > 0 && count < max && (rc = db_next(rows, e)) > 0) {
+        sandboxes_read(rows, a, &list[count++]);
+    }
+    db_rows_end(rows);
+    db_read_end(db, conn);
+    *ret = list;
+    *ret_count = count;
+    return rc < 0 ? -1 : 0;
 }

@@ -1,5 +1,6 @@
 /*
- * Sandboxes: what should be. Docker is the truth for what is; control/sandbox/ keeps the two together.
+ * Sandboxes: what should be. Docker is the truth for what is; control/sandbox/ keeps the two
+ * together.
  */
 #pragma once
 
@@ -46,8 +47,9 @@ struct sandbox_row {
 
 const char *sandbox_status_name(enum sandbox_status status);
 
-/* Takes the smallest free uid number (1..99999) and inserts in one transaction; fills row->uid_number.
- * ERR_CONFLICT tagged sandbox_exists when the app has one: the message names it. */
+/* Takes the smallest free uid number (1..99999) and inserts in one transaction; fills
+ * row->uid_number. ERR_CONFLICT tagged sandbox_exists when the app has one: the message names it.
+ */
 int sandboxes_insert(struct db *db, struct sandbox_row *row, struct err *e) MUST_CHECK;
 /* Deleted ones included. ERR_NOT_FOUND. */
 int sandboxes_get(struct db *db, const struct ulid *id, struct arena *a, struct sandbox_row *ret,
@@ -60,15 +62,22 @@ int sandboxes_list(struct db *db, struct arena *a, struct sandbox_row **ret, siz
                    struct err *e) MUST_CHECK;
 /* Status and error together; "" clears the error. Times of start and stop are set by the status. */
 int sandboxes_set_status(struct db *db, const struct ulid *id, enum sandbox_status status,
-                         const char *error_code, const char *error_message, struct err *e) MUST_CHECK;
+                         const char *error_code, const char *error_message, struct err *e)
+    MUST_CHECK;
 /* Next generation; *ret_generation is the new one. */
 int sandboxes_next_generation(struct db *db, const struct ulid *id, int64_t *ret_generation,
                               struct err *e) MUST_CHECK;
 /* Figures learnt at run time; negative values stay as they are. */
 int sandboxes_note(struct db *db, const struct ulid *id, int64_t usual_start_ms,
                    int64_t peak_memory_bytes, int64_t last_active_at, struct err *e) MUST_CHECK;
-int sandboxes_set_disk(struct db *db, const struct ulid *id, int64_t bytes, struct err *e) MUST_CHECK;
+int sandboxes_set_disk(struct db *db, const struct ulid *id, int64_t bytes, struct err *e)
+    MUST_CHECK;
 /* Status deleted, number given back. After the workspace is gone. */
 int sandboxes_finish_delete(struct db *db, const struct ulid *id, struct err *e) MUST_CHECK;
 /* Removes the row itself: undoes a create that kept nothing. */
 int sandboxes_forget(struct db *db, const struct ulid *id, struct err *e) MUST_CHECK;
+/* Those of the apps whose ids lie between both (inclusive), not deleted; at most max. For a page of
+ * apps. */
+int sandboxes_of_page(struct db *db, const struct ulid *first_app, const struct ulid *last_app,
+                      size_t max, struct arena *a, struct sandbox_row **ret, size_t *ret_count,
+                      struct err *e) MUST_CHECK;

@@ -1,12 +1,14 @@
 /*
- * Schema. Each entry runs once, in its own transaction; entries are never changed after a release, only added.
+ * Schema. Each entry runs once, in its own transaction; entries are never changed after a release,
+ * only added.
  */
 #include "control/store/schema.h"
 
 #include "lib/mem.h"
 
 const char *const schema_migrations[] = {
-    /* 1: apps, their sandboxes, tasks and what happened to them. Times are milliseconds since the epoch. */
+    /* 1: apps, their sandboxes, tasks and what happened to them. Times are milliseconds since the
+       epoch. */
     "CREATE TABLE app ("
     " id TEXT PRIMARY KEY,"
     " name TEXT NOT NULL,"
@@ -17,7 +19,8 @@ const char *const schema_migrations[] = {
     " created_at INTEGER NOT NULL,"
     " updated_at INTEGER NOT NULL"
     ") STRICT;"
-    /* A deleted sandbox keeps its row, so that a repeated DELETE and its tasks still answer; its number is free again. */
+    /* A deleted sandbox keeps its row, so that a repeated DELETE and its tasks still answer; its
+       number is free again. */
     "CREATE TABLE sandbox ("
     " id TEXT PRIMARY KEY,"
     " app_id TEXT NOT NULL REFERENCES app(id) ON DELETE CASCADE,"

@@ -46,10 +46,11 @@ int sessions_add(struct db *db, const char *hash, int64_t expires_at, struct err
         return -1;
     }
     int rc = db_exec(conn, e, "DELETE FROM session WHERE expires_at<?", "i", now);
-    rc = rc == 0 ? db_exec(conn, e,
-                           "INSERT INTO session(hash,created_at,used_at,expires_at) VALUES(?,?,?,?)",
-                           "siii", hash, now, now, expires_at)
-                 : rc;
+    rc = rc == 0
+             ? db_exec(conn, e,
+                       "INSERT INTO session(hash,created_at,used_at,expires_at) VALUES(?,?,?,?)",
+                       "siii", hash, now, now, expires_at)
+             : rc;
     return db_write_end(db, conn, rc, e);
 }
 
@@ -57,9 +58,8 @@ bool sessions_valid(struct db *db, const char *hash)
 {
     struct db_conn *conn = db_read_begin(db);
     struct err e;
-    struct db_rows *rows =
-        db_query(conn, &e, "SELECT 1 FROM session WHERE hash=? AND expires_at>?", "si", hash,
-                 clock_unix_ms());
+    struct db_rows *rows = db_query(conn, &e, "SELECT 1 FROM session WHERE hash=? AND expires_at>?",
+                                    "si", hash, clock_unix_ms());
     bool valid = rows && db_next(rows, &e) > 0;
     db_rows_end(rows);
     db_read_end(db, conn);

@@ -10,7 +10,8 @@ int settings_get(struct db *db, const char *key, struct arena *a, const char **r
     MUST_CHECK;
 /* NULL value removes. */
 int settings_set(struct db *db, const char *key, const char *value, struct err *e) MUST_CHECK;
-/* Removes key when it has exactly that value; *ret_taken says whether it did. For codes that count once. */
+/* Removes key when it has exactly that value; *ret_taken says whether it did. For codes that count
+ * once. */
 int settings_take(struct db *db, const char *key, const char *value, bool *ret_taken, struct err *e)
     MUST_CHECK;
 

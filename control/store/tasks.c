@@ -7,11 +7,11 @@
 #include "lib/clock.h"
 #include "lib/json_write.h"
 
-#define TASK_OPEN_MAX 10000
+#define TASK_OPEN_MAX        10000
 #define TASK_EVENT_BYTES_MAX (1024UL * 1024)
-#define TASK_COLUMNS                                                                               \
-    "id,app_id,sandbox_id,agent,model,prompt,status,failure_reason,error_message,agent_message,"  \
-    "timeout_s,boot_id,line_seq,session,token_box,tokens_input,tokens_output,tokens_cached,"      \
+#define TASK_COLUMNS                                                                             \
+    "id,app_id,sandbox_id,agent,model,prompt,status,failure_reason,error_message,agent_message," \
+    "timeout_s,boot_id,line_seq,session,token_box,tokens_input,tokens_output,tokens_cached,"     \
     "cost_microusd,created_at,started_at,finished_at"
 
 static const char *const task_status_names[] = {
@@ -292,8 +292,8 @@ int tasks_finish(struct db *db, const struct task_row *row, struct str done_fiel
     return 0;
 }
 
-int tasks_events(struct db *db, const struct ulid *id, int64_t after_seq, int limit, struct arena *a,
-                 struct task_event_row **ret, size_t *ret_count, struct err *e)
+int tasks_events(struct db *db, const struct ulid *id, int64_t after_seq, int limit,
+                 struct arena *a, struct task_event_row **ret, size_t *ret_count, struct err *e)
 {
     struct db_conn *conn = db_read_begin(db);
     struct db_rows *rows = db_query(conn, e,

@@ -1,5 +1,6 @@
 /*
- * Tasks: one prompt each, with its events. Lines of the agent are turned into events elsewhere (control/task/).
+ * Tasks: one prompt each, with its events. Lines of the agent are turned into events elsewhere
+ * (control/task/).
  */
 #pragma once
 
@@ -50,6 +51,7 @@ struct task_event_row {
 };
 
 const char *task_status_name(enum task_status status);
+
 static inline bool task_is_over(enum task_status status)
 {
     return status > TASK_RUNNING;
@@ -59,7 +61,8 @@ int tasks_insert(struct db *db, const struct task_row *row, struct err *e) MUST_
 /* ERR_NOT_FOUND. */
 int tasks_get(struct db *db, const struct ulid *id, struct arena *a, struct task_row *ret,
               struct err *e) MUST_CHECK;
-/* Newest first of one sandbox or one app (exactly one of both is not NULL), ids below before ("" for all). */
+/* Newest first of one sandbox or one app (exactly one of both is not NULL), ids below before (""
+ * for all). */
 int tasks_list(struct db *db, const struct ulid *sandbox_id, const struct ulid *app_id,
                const char *before, int limit, struct arena *a, struct task_row **ret,
                size_t *ret_count, struct err *e) MUST_CHECK;
@@ -72,23 +75,28 @@ int tasks_next_queued(struct db *db, const struct ulid *sandbox_id, struct arena
 /* queued → running, with boot id and sealed token. ERR_CONFLICT when it is not queued any more. */
 int tasks_mark_running(struct db *db, const struct ulid *id, const char *boot_id,
                        const char *token_box, struct err *e) MUST_CHECK;
-int tasks_set_session(struct db *db, const struct ulid *id, const char *session, struct err *e) MUST_CHECK;
-/* The agent's conversation of the newest finished task of that agent in the sandbox, "" for none. */
+int tasks_set_session(struct db *db, const struct ulid *id, const char *session, struct err *e)
+    MUST_CHECK;
+/* The agent's conversation of the newest finished task of that agent in the sandbox, "" for none.
+ */
 int tasks_last_session(struct db *db, const struct ulid *sandbox_id, const char *agent,
                        struct arena *a, const char **ret, struct err *e) MUST_CHECK;
 
-/* Stores events in order and the supervisor's line number in one transaction (line_seq < 0: leave). Each event's seq is the
- * next one of its task; its data gets "seq", "at" and "type" put in front. Events of a task that is over are dropped. */
+/* Stores events in order and the supervisor's line number in one transaction (line_seq < 0: leave).
+ * Each event's seq is the next one of its task; its data gets "seq", "at" and "type" put in front.
+ * Events of a task that is over are dropped. */
 struct task_event_new {
     const char *type;
     struct str fields; /* JSON members without braces: "text":"hi" ; may be empty */
 };
+
 int tasks_add_events(struct db *db, const struct ulid *id, const struct task_event_new *events,
                      size_t count, int64_t line_seq, struct err *e) MUST_CHECK;
-/* Ends the task (the fields of the end are taken from row) and stores its "done" event in one transaction. Only a task that is
- * not over changes: *ret_changed. */
+/* Ends the task (the fields of the end are taken from row) and stores its "done" event in one
+ * transaction. Only a task that is not over changes: *ret_changed. */
 int tasks_finish(struct db *db, const struct task_row *row, struct str done_fields,
                  bool *ret_changed, struct err *e) MUST_CHECK;
 /* Events after seq, oldest first. */
-int tasks_events(struct db *db, const struct ulid *id, int64_t after_seq, int limit, struct arena *a,
-                 struct task_event_row **ret, size_t *ret_count, struct err *e) MUST_CHECK;
+int tasks_events(struct db *db, const struct ulid *id, int64_t after_seq, int limit,
+                 struct arena *a, struct task_event_row **ret, size_t *ret_count, struct err *e)
+    MUST_CHECK;

@@ -1,0 +1,48 @@
+/*
+ * The route table: method, path, handler, who may call it, how long its body may be.
+ */
+#include "control/api/api.h"
+
+#define PROMPT_BODY_BYTES (TASK_PROMPT_BYTES_MAX * 2)
+
+static const struct http_route api_table[] = {
+    {"GET", "/healthz", api_healthz, HTTP_PUBLIC | HTTP_API_ONLY, 0},
+    {"GET", "/readyz", api_readyz, HTTP_PUBLIC | HTTP_API_ONLY, 0},
+    {"GET", "/metrics", api_metrics, HTTP_API_ONLY, 0},
+    {"GET", "/v1/openapi.json", api_openapi, 0, 0},
+    {"GET", "/v1/status", api_status, 0, 0},
+    {"GET", "/v1/apps", api_apps_list, 0, 0},
+    {"POST", "/v1/apps", api_apps_create, 0, 0},
+    {"GET", "/v1/apps/:id", api_apps_get, 0, 0},
+    {"PATCH", "/v1/apps/:id", api_apps_patch, 0, 0},
+    {"DELETE", "/v1/apps/:id", api_apps_delete, 0, 0},
+    {"POST", "/v1/apps/:id/sandbox", api_apps_sandbox, 0, 0},
+    {"GET", "/v1/apps/:id/tasks", api_apps_tasks, 0, 0},
+    {"GET", "/v1/apps/:id/events", api_apps_events, 0, 0},
+    {"GET", "/v1/events", api_events, 0, 0},
+    {"GET", "/v1/sandboxes/:id", api_sandboxes_get, 0, 0},
+    {"POST", "/v1/sandboxes/:id/start", api_sandboxes_start, 0, 0},
+    {"POST", "/v1/sandboxes/:id/stop", api_sandboxes_stop, 0, 0},
+    {"DELETE", "/v1/sandboxes/:id", api_sandboxes_delete, 0, 0},
+    {"GET", "/v1/sandboxes/:id/tasks", api_tasks_list, 0, 0},
+    {"POST", "/v1/sandboxes/:id/tasks", api_tasks_create, 0, PROMPT_BODY_BYTES},
+    {"GET", "/v1/sandboxes/:id/tasks/:task", api_tasks_get, 0, 0},
+    {"GET", "/v1/sandboxes/:id/tasks/:task/events", api_tasks_events, 0, 0},
+    {"POST", "/v1/sandboxes/:id/tasks/:task/cancel", api_tasks_cancel, 0, 0},
+    {"GET", "/v1/presets", api_presets_list, 0, 0},
+    {"POST", "/v1/presets/:id/image", api_presets_image, 0, 0},
+    {"GET", "/v1/agents", api_agents_list, 0, 0},
+    {"POST", "/v1/agents/:id/api-key", api_agents_key, 0, 0},
+    {"POST", "/v1/agents/:id/disconnect", api_agents_disconnect, 0, 0},
+    {"GET", "/v1/session", api_session_get, HTTP_PUBLIC | HTTP_CONSOLE_ONLY, 0},
+    {"POST", "/v1/session", api_session_open, HTTP_PUBLIC | HTTP_CONSOLE_ONLY, 0},
+    {"DELETE", "/v1/session", api_session_close, HTTP_PUBLIC | HTTP_CONSOLE_ONLY, 0},
+    {"POST", "/v1/session/setup", api_session_setup, HTTP_PUBLIC | HTTP_CONSOLE_ONLY, 0},
+    {"GET", "/", api_console_file, HTTP_PUBLIC | HTTP_CONSOLE_ONLY | HTTP_FALLBACK, 0},
+};
+
+const struct http_route *api_routes(size_t *ret_count)
+{
+    *ret_count = ARRAY_LEN(api_table);
+    return api_table;
+}
