@@ -97,7 +97,7 @@ static bool root_of(const struct mounts_line *mount, const char *path,
 {
     const char *rest = strcmp(mount->target, "/") == 0 ? path : path + strlen(mount->target);
     const char *root = strcmp(mount->root, "/") == 0 ? "" : mount->root;
-    int len = snprintf(ret_root, MOUNTS_PATH_BYTES, "%s%s", root, rest);
+    int len = snprintf(ret_root, MOUNTS_PATH_BYTES, "%s%s", root, *root || *rest ? rest : "/");
     return len >= 0 && len < MOUNTS_PATH_BYTES;
 }
 
