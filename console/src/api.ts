@@ -178,6 +178,7 @@ const NEXT_STEPS: Record<string, string> = {
     no_memory: "Stop an app that is not needed, then try again.",
     walls_down:
         "On the server, “docker compose logs sandboxd-engine” says what keeps the firewall rules from loading.",
+    start_failed: "Ask the agent to fix what the reason names, or try again.",
     too_large: "Make it shorter.",
 };
 

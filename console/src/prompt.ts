@@ -71,11 +71,14 @@ interface Choice<T> {
     set(items: T[]): void;
 }
 
-/* A select that remembers what was chosen last; a new list keeps the choice. */
+/*
+ * A select that remembers what was chosen last; a new list keeps the choice, and the first one of the
+ * highest rank is it where nothing was chosen.
+ */
 function choice<T extends { id: string }>(
     remembered: string,
     text: (item: T) => string,
-    usable: (item: T) => boolean,
+    rank: (item: T) => number,
 ): Choice<T> {
     const select = h("select", null);
     let items: T[] = [];
@@ -87,14 +90,16 @@ function choice<T extends { id: string }>(
             const wanted = select.value || recall("browser", remembered) || "";
             items = latest;
             fill(select, ...items.map((item) => h("option", { value: item.id }, text(item))));
-            const best = items.find((item) => item.id === wanted) ?? items.find(usable) ?? items[0];
-            select.value = best?.id ?? "";
+            const [first] = [...items].sort((a, b) => rank(b) - rank(a));
+            select.value = (items.find((item) => item.id === wanted) ?? first)?.id ?? "";
         },
     };
 }
 
 function agent_choice(): Choice<Agent> {
-    return choice<Agent>("agent", agent_text, (agent) => agent.status !== "not_connected");
+    const rank = (agent: Agent): number =>
+        (agent.status === "not_connected" ? 0 : 2) + (agent.is_default ? 1 : 0);
+    return choice<Agent>("agent", agent_text, rank);
 }
 
 /* False, with the reason shown, for an agent that would be refused anyway. */
@@ -172,7 +177,7 @@ export function home_composer(): Composer {
     const presets = choice<Preset>(
         "preset",
         preset_text,
-        (preset) => preset.image?.status !== "failed",
+        (preset) => (preset.image?.status === "failed" ? 0 : 1),
     );
     const agents = agent_choice();
     const submit = h(

@@ -9,6 +9,9 @@ import { setup_code_of_hash } from "./routes.ts";
 import type { SessionState } from "./types.ts";
 import { field, problem_box, run_busy } from "./ui.ts";
 
+const PASSWORD_MAX_CHARS = 256;
+const CODE_FIELD_MAX_CHARS = 300; /* the whole address may be pasted */
+
 export function load_session(): Promise<SessionState> {
     return api_get<SessionState>("/v1/session");
 }
@@ -73,7 +76,7 @@ function card(title: string, view: SessionView, ...children: Child[]): HTMLEleme
 }
 
 function password_input(autocomplete: string): HTMLInputElement {
-    return h("input", { type: "password", autocomplete, required: true, maxlength: 1024 });
+    return h("input", { type: "password", autocomplete, required: true, maxlength: PASSWORD_MAX_CHARS });
 }
 
 /* Password managers file a password under a user name; there is one owner. */
@@ -159,7 +162,7 @@ function setup_form(
         type: "text",
         autocomplete: "one-time-code",
         required: true,
-        maxlength: 200,
+        maxlength: CODE_FIELD_MAX_CHARS,
         spellcheck: "false",
     });
     const password = password_input("new-password");

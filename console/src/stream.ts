@@ -1,8 +1,7 @@
 /*
- * The live events of one task. EventSource resumes after a broken connection by itself (Last-
- * Event-ID); when the server refused it for good, this opens a new one, whose events start at 1
- * and are told apart by their number. A tab that is hidden for long gives its connection back:
- * browsers allow six per server.
+ * The live events of one task. EventSource resumes after a broken connection by itself, with
+ * Last-Event-ID; when the server refused it for good, this opens a new one behind the last event
+ * seen. A tab that is hidden for long gives its connection back: browsers allow six per server.
  */
 import { api_get } from "./api.ts";
 import { EVENT_TYPES, parse_event } from "./events.ts";
@@ -30,9 +29,10 @@ export function open_stream(
     let timer: ReturnType<typeof setTimeout> | undefined;
     let retry_ms = RETRY_FIRST_MS;
     let ended = false;
+    let last_seq = 0;
 
     function open(): void {
-        source = new EventSource(`${path}/events`);
+        source = new EventSource(last_seq === 0 ? `${path}/events` : `${path}/events?since=${last_seq}`);
         source.addEventListener("open", () => {
             retry_ms = RETRY_FIRST_MS;
             listener.connected(true);
@@ -51,6 +51,7 @@ export function open_stream(
         if (!event || ended) {
             return;
         }
+        last_seq = Math.max(last_seq, event.seq);
         if (event.type === "done") {
             close();
         }

@@ -104,6 +104,7 @@ export interface Agent {
     method?: string | null;
     default_model?: string | null;
     provider?: string | null;
+    is_default?: boolean;
 }
 
 export interface Status {
