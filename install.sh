@@ -800,10 +800,10 @@ api() { # method, path: with the token on standard input, not in a list of proce
         "${DOCKER[@]}" exec -i "$(container_of sandboxd)" curl -s -m 30 -X "$1" -K - "http://127.0.0.1:$(setting API_PORT 9090)$2" || true
 }
 
-# The image of a preset in GET /v1/presets, flat as it is: state, percent, step, error.
+# A field of a preset's image in GET /v1/presets: status, percent, step, error.
 preset_field() { # answer, preset, field
     printf '%s' "$1" | tr -d '\n' | sed 's/},{/}\n{/g' |
-        sed -n "/\"id\":\"$2\"/{s/.*\"$3\":\"\{0,1\}\([^\",}]*\)\"\{0,1\}.*/\1/p;q}"
+        sed -nE "/\"id\":\"$2\"/{s/.*\"image\":\{.*\"$3\":(\"(([^\"\\]|\\\\.)*)\"|([0-9]+)).*/\2\4/p;q}"
 }
 
 sandbox_image() { # preset
@@ -813,7 +813,7 @@ sandbox_image() { # preset
     case $answer in *'"error":{'*) image_failed "$1" "$answer" ;; esac
     while :; do
         answer=$(api GET /v1/presets)
-        state=$(preset_field "$answer" "$1" state)
+        state=$(preset_field "$answer" "$1" status)
         case $state in
         present) say "ready"; return ;;
         failed) image_failed "$1" "$(preset_field "$answer" "$1" error)" ;;

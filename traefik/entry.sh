@@ -78,10 +78,8 @@ guarded() { # name, pattern
 }
 
 compute_rules() {
-    CONSOLE_RULE=$(guarded console.localhost '^console\\.localhost$')
-    if [ "$CONSOLE_HOST" != console.localhost ]; then
-        CONSOLE_RULE="$CONSOLE_RULE || $(guarded "$CONSOLE_HOST" "^$(pattern "$CONSOLE_HOST")\$")"
-    fi
+    CONSOLE_HERE_RULE=$(guarded console.localhost '^console\\.localhost$')
+    CONSOLE_RULE=$(guarded "$CONSOLE_HOST" "^$(pattern "$CONSOLE_HOST")\$")
     PREVIEW_RULE=$(guarded "$PREVIEW_DOMAIN" "^[a-z0-9-]+\\\\.preview\\\\.$(pattern "$PREVIEW_DOMAIN")\$")
     ROUTER_TLS=
     # With the entry point `web`, TLS ends at a proxy of the owner's in front.
@@ -97,7 +95,7 @@ quoted() { printf '%s' "$1" | sed 's/[\\&|]/\\&/g'; }
 
 make_script() {
     for name in HTTP_PORT CONSOLE_PORT PREVIEW_PORT PREVIEW_DOMAIN CONSOLE_HOST PREVIEW_ENTRYPOINT \
-        CONSOLE_RULE PREVIEW_RULE ROUTER_TLS; do
+        CONSOLE_HERE_RULE CONSOLE_RULE PREVIEW_RULE ROUTER_TLS; do
         eval "value=\$$name"
         printf 's|${%s}|%s|g\n' "$name" "$(quoted "$value")"
     done
