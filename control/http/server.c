@@ -200,7 +200,7 @@ static void server_linger(const struct http_request *r)
 {
     int fd = server_fd(r);
     int64_t deadline_ms = clock_mono_ms() + SERVER_DRAIN_MS;
-    char sink[16384];
+    char sink[8192];
     size_t total = 0;
     if (fd < 0) {
         return;
