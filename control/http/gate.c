@@ -56,9 +56,9 @@ static int gate_header(struct str name, struct str value, const char *version,
     return 0;
 }
 
-/* After the last parsed value the blank line must follow: civetweb stops at a line it does not like
- * (folded, non-ASCII, bare LF) and forgets the rest. Its values point into one buffer; the end of a
- * line was "\r\n", of which it overwrote the CR. */
+/* After the last parsed value the blank line must follow: civetweb stops at a line it does not like (folded, non-ASCII, bare
+ * LF) and forgets the rest. Its values point into one buffer; of the "\r\n" that ended a line it made two NULs, and one
+ * of the very last LF. */
 static bool gate_ends_well(const struct mg_request_info *info)
 {
     if (info->num_headers == 0) {
@@ -66,7 +66,7 @@ static bool gate_ends_well(const struct mg_request_info *info)
     }
     const char *value = info->http_headers[info->num_headers - 1].value;
     const char *end = value + strlen(value);
-    return end[0] == '\0' && end[1] == '\n' && end[2] == '\r' && end[3] == '\n';
+    return end[0] == '\0' && end[1] == '\0' && end[2] == '\r' && end[3] == '\0';
 }
 
 int gate_check(const struct mg_request_info *info, struct err *e)
