@@ -17,7 +17,7 @@
 struct front {
     struct wire *wire;
     const struct front_role *role;
-    void *owner;
+    struct ulid sandbox;
     struct exchange *x;       /* owned; NULL between requests */
     struct exchange *filling; /* owned; its head is being read */
     struct http_parser parser;
@@ -136,7 +136,7 @@ static struct exchange *exchange_new(struct front *f)
     struct exchange *x = mem_alloc(sizeof(*x));
 
     x->front = f;
-    x->owner = f->owner;
+    x->sandbox = f->sandbox;
     head_init(&x->request);
     /* One read decodes to at most its own size. */
     buf_init(&x->body, 2 * LIMIT_READ_BYTES);
@@ -345,14 +345,16 @@ static void front_next(struct front *f)
     }
 }
 
-void front_open(struct wire *take_wire, const struct front_role *role, void *owner, struct str early)
+void front_open(struct wire *take_wire, const struct front_role *role, const struct ulid *sandbox, struct str early)
 {
     struct front *f = mem_alloc(sizeof(*f));
 
     fronts++;
     f->wire = take_wire;
     f->role = role;
-    f->owner = owner;
+    if (sandbox) {
+        f->sandbox = *sandbox;
+    }
     buf_init(&f->early, 4 * LIMIT_READ_BYTES);
     http_parser_init(&f->parser, true, &parse_events, f);
     wire_attach(f->wire, &wire_events, f);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/ulid.h"
 #include "proxy/http_head.h"
 #include "proxy/http_parse.h"
 #include "proxy/wire.h"
@@ -35,7 +36,7 @@ struct front_role {
 struct exchange {
     struct front *front;
     void *role_data; /* the role's own; it frees it before the exchange ends */
-    void *owner;     /* what front_open was given */
+    struct ulid sandbox; /* through whose door it came; empty at the edge */
     struct head request;
     struct buf body; /* decoded, received and not yet taken: the role empties it with buf_reset */
     enum http_framing framing;
@@ -53,8 +54,8 @@ struct exchange {
     struct loop_later later;
 };
 
-/* Serves the connection; takes it. `early` are bytes that were read already. */
-void front_open(struct wire *take_wire, const struct front_role *role, void *owner, struct str early);
+/* Serves the connection; takes it. sandbox is NULL at the edge; `early` are bytes that were read already. */
+void front_open(struct wire *take_wire, const struct front_role *role, const struct ulid *sandbox, struct str early);
 /* Connections open now. */
 unsigned front_count(void);
 /* From now on every answer says Connection: close. */

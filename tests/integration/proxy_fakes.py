@@ -366,7 +366,8 @@ class App:
             headers.append((name.lower(), value.strip()))
         request = {"method": line[0], "path": line[1], "headers": headers, "body": b"", "trailers": []}
         self.requests.append(request)
-        act = getattr(self, "do_" + line[1].split("?")[0].strip("/").replace("-", "_"), self.do_ok)
+        name = line[1].split("?")[0].strip("/").replace("-", "_").replace("/", "_").replace(":", "_")
+        act = getattr(self, "do_" + name, self.do_ok)
         if getattr(act, "reads_body", True):
             self._body(sock, file, request)
         return act(sock, request)

@@ -1,0 +1,102 @@
+/*
+ * The queue of usage records. Must never grow without bound: the oldest is dropped, and the log says so. Main thread.
+ */
+#include "proxy/credentials_usage.h"
+
+#include <stdlib.h>
+
+#include "lib/log.h"
+#include "lib/mem.h"
+#include "proxy/limits.h"
+
+struct usage_record {
+    struct usage_record *next;
+    uint64_t n;
+    struct buf frame;
+};
+
+static struct {
+    struct broker *broker;
+    struct usage_record *first, *last;
+    unsigned count;
+    uint64_t next_n;
+} usages = {.next_n = 1};
+
+void usage_init(struct broker *broker)
+{
+    usages.broker = broker;
+}
+
+static void drop_first(void)
+{
+    struct usage_record *u = usages.first;
+
+    usages.first = u->next;
+    if (!usages.first) {
+        usages.last = NULL;
+    }
+    usages.count--;
+    buf_done(&u->frame);
+    free(u);
+}
+
+void usage_tell(const struct usage *u)
+{
+    struct usage_record *rec = mem_alloc(sizeof(*rec));
+
+    if (usages.count >= LIMIT_USAGE_QUEUE) {
+        log_warn("usage of a task is lost: sandboxd has been away for too long");
+        drop_first();
+    }
+    rec->n = usages.next_n++;
+    buf_init(&rec->frame, 4096);
+
+    struct record_writer w = record_begin(&rec->frame, "usage");
+
+    record_addn(&w, "n", (int64_t)rec->n);
+    record_adds(&w, "task_id", u->task_id);
+    record_adds(&w, "provider", u->provider);
+    record_addn(&w, "status", u->status);
+    record_adds(&w, "model", u->model);
+    (void)record_end(&w);
+    *(usages.last ? &usages.last->next : &usages.first) = rec;
+    usages.last = rec;
+    usages.count++;
+    (void)broker_send(usages.broker, &rec->frame);
+}
+
+void usage_broker_up(void)
+{
+    for (const struct usage_record *u = usages.first; u; u = u->next) {
+        (void)broker_send(usages.broker, &u->frame);
+    }
+}
+
+bool usage_take(const struct record *r)
+{
+    struct usage_record **at = &usages.first, *before = NULL;
+    uint64_t n;
+
+    if (!record_is(r, "noted")) {
+        return false;
+    }
+    if (!record_get_u64(r, "n", INT64_MAX, &n)) {
+        return true;
+    }
+    while (*at && (*at)->n != n) {
+        before = *at;
+        at = &before->next;
+    }
+    if (*at) {
+        struct usage_record *u = *at;
+
+        *at = u->next;
+        if (usages.last == u) {
+            usages.last = before;
+        }
+        usages.count--;
+        buf_done(&u->frame);
+        free(u);
+    }
+    return true;
+}
