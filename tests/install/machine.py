@@ -6,6 +6,7 @@ by `docker exec`, and everything that a test leaves behind goes with the machine
 """
 
 import hashlib
+import os
 import pathlib
 import shlex
 import subprocess
@@ -77,6 +78,10 @@ class Machine:
         return self
 
     def __exit__(self, *_):
+        # To look around in afterwards; `docker rm -f -v` is yours then.
+        if os.environ.get("SANDBOXD_TEST_KEEP") == "1":
+            print(f"kept: {self.name}")
+            return
         # Its engine's containers live in cgroups of the host; they end before their machine does.
         self.sh("command -v docker >/dev/null && timeout 60 docker ps -q | xargs -r timeout 60 docker kill", check=False)
         docker("rm", "-f", "-v", self.name, check=False)
