@@ -14,15 +14,23 @@ static bool auth_mutates(const struct http_request *r)
     return strcmp(r->method, "GET") != 0 && strcmp(r->method, "HEAD") != 0;
 }
 
-/* Host without its port. */
+/* Host without its port; empty when what follows the name is no port. */
 static struct str auth_hostname(struct str host)
 {
-    ptrdiff_t end = host.len && host.ptr[0] == '[' ? str_find(host, ']') : -1;
-    if (end >= 0) {
-        return str_cut(host, 0, (size_t)end + 1);
+    struct str none = {"", 0};
+    uint64_t port = 0;
+    ptrdiff_t bracket = host.len && host.ptr[0] == '[' ? str_find(host, ']') : -1;
+    size_t from = bracket < 0 ? 0 : (size_t)bracket + 1;
+    struct str rest = str_cut(host, from, host.len);
+    ptrdiff_t colon = str_find(rest, ':');
+    size_t end = colon < 0 ? host.len : from + (size_t)colon;
+    if (colon >= 0 && !str_to_u64(str_cut(rest, (size_t)colon + 1, rest.len), 65535, &port)) {
+        return none;
     }
-    ptrdiff_t colon = str_find(host, ':');
-    return colon < 0 ? host : str_cut(host, 0, (size_t)colon);
+    if (bracket >= 0 && end != from) {
+        return none;
+    }
+    return str_cut(host, 0, end);
 }
 
 /* ---- the API's port

@@ -328,6 +328,22 @@ static int server_on_log(const struct mg_connection *c, const char *message)
     return 1;
 }
 
+/* What civetweb refuses by itself, before begin_request: said in our one shape. */
+static int server_on_error(struct mg_connection *mg, int status, const char *message)
+{
+    struct http_response p;
+    struct ulid id = ulid_new();
+    BUF_AUTO(out, 4096);
+    http_response_init(&p);
+    http_error(&p, status == 413 || status == 414 ? "headers_too_large" : "invalid_request",
+               "not a request that is understood here: %.200s", message ? message : "");
+    http_render(&p, id.text, &out);
+    mg_disable_connection_keep_alive(mg);
+    (void)mg_write(mg, out.ptr, out.len);
+    http_response_done(&p);
+    return 0;
+}
+
 static struct mg_context *server_mg_start(struct http_server *s)
 {
     char ports[64];
@@ -362,7 +378,9 @@ static struct mg_context *server_mg_start(struct http_server *s)
                               "cgi_pattern",
                               "",
                               NULL};
-    struct mg_callbacks callbacks = {.begin_request = server_begin, .log_message = server_on_log};
+    struct mg_callbacks callbacks = {.begin_request = server_begin,
+                                     .http_error = server_on_error,
+                                     .log_message = server_on_log};
     return mg_start(&callbacks, s, settings);
 }
 

