@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "engine/network.h"
+#include "engine/runtime.h"
 #include "engine/spec.h"
 #include "lib/clock.h"
 #include "lib/json_write.h"
@@ -177,6 +178,9 @@ static bool events_follow(struct events *v)
     events_mend_network(v);
     events_say_docker(v, NULL);
     log_info("following Docker", "version", version.engine, "api", version.api);
+    if (runtime_check(v->engine->docker, v->engine->config, &e) < 0) {
+        log_error("no sandbox starts", "error", e.msg);
+    }
     buf_reset(&v->line);
     struct docker_request request = {.method = "GET",
                                      .path = path.ptr,
@@ -196,9 +200,10 @@ static void *events_run(void *ctx)
     struct events *v = ctx;
     int64_t wait_ms = RETRY_FIRST_MS;
     while (!atomic_load(&v->is_stopping)) {
-        if (events_follow(v)) {
+        int64_t began_ms = clock_mono_ms();
+        bool was_up = events_follow(v);
+        if (was_up && clock_mono_ms() - began_ms > RETRY_LAST_MS) {
             wait_ms = RETRY_FIRST_MS;
-            continue;
         }
         struct pollfd stop = {.fd = v->stop_fd, .events = POLLIN};
         (void)poll(&stop, 1, (int)wait_ms);

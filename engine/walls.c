@@ -295,16 +295,29 @@ static void *walls_run(void *ctx)
     return NULL;
 }
 
+/* The owner's word "off" also takes down what stands from before. */
+static void walls_remove(const struct walls *w)
+{
+    char batch[160];
+    (void)snprintf(batch, sizeof(batch), "add table inet %s\ndelete table inet %s\n",
+                   w->config->table, w->config->table);
+    (void)walls_nft(batch, NULL, NULL);
+    log_warn("walls: off by SANDBOXD_WALLS; sandboxes reach this host, one another and private "
+             "networks");
+}
+
 void walls_start(struct walls *w)
 {
     w->stop_fd = eventfd(0, EFD_CLOEXEC);
+    if (!w->config->walls_on) {
+        walls_remove(w);
+        return;
+    }
     {
         LOCK_GUARD(&w->lock);
         walls_update(w);
     }
-    if (w->config->walls_on) {
-        w->thread = thread_start("walls", walls_run, w);
-    }
+    w->thread = thread_start("walls", walls_run, w);
 }
 
 void walls_stop(struct walls *w)

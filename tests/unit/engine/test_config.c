@@ -1,24 +1,21 @@
 /*
- * Tests of the settings. One thread; changes its own environment.
+ * Tests of the settings. One thread; hands config_load environments of its own.
  */
+#include <stdio.h>
+
 #include "engine/config.h"
 #include "tests/unit/engine/test.h"
 
-static const char *const names[] = {
-    "SANDBOXD_DATA_DIR",      "SANDBOXD_BRIDGE",         "SANDBOXD_SUBNET",
-    "SANDBOXD_WALLS",         "SANDBOXD_EGRESS_ALLOW",   "SANDBOXD_RUNTIME",
-    "SANDBOXD_DNS",           "SANDBOXD_SANDBOX_MEMORY", "SANDBOXD_SANDBOX_CPUS",
-    "SANDBOXD_DOCKER_SOCKET", "SANDBOXD_PRESETS_DIR",    "SANDBOXD_UID_BASE",
-    "SANDBOXD_LOG_LEVEL",
-};
+extern char **environ;
 
-static int clear(void **state)
+/* The environment that config_load sees is exactly these, ended by NULL. */
+static int load(char **variables, struct config *ret, struct err *e)
 {
-    (void)state;
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        (void)unsetenv(names[i]);
-    }
-    return 0;
+    char **before = environ;
+    environ = variables;
+    int result = config_load(ret, e);
+    environ = before;
+    return result;
 }
 
 static void test_defaults(void **state)
@@ -26,7 +23,8 @@ static void test_defaults(void **state)
     (void)state;
     struct config c;
     struct err e;
-    assert_int_equal(config_load(&c, &e), 0);
+    char *none[] = {NULL};
+    assert_int_equal(load(none, &c, &e), 0);
     assert_string_equal(c.data_dir, "/var/lib/sandboxed");
     assert_string_equal(c.bridge, "sbx0");
     assert_string_equal(c.table, "sandboxd_sbx0");
@@ -42,14 +40,17 @@ static void test_values(void **state)
     (void)state;
     struct config c;
     struct err e;
-    (void)setenv("SANDBOXD_WALLS", "off", 1);
-    (void)setenv("SANDBOXD_RUNTIME", "runsc", 1);
-    (void)setenv("SANDBOXD_SANDBOX_MEMORY", "512m", 1);
-    (void)setenv("SANDBOXD_SANDBOX_CPUS", "1.5", 1);
-    (void)setenv("SANDBOXD_DNS", "10.0.0.53, fd00::53", 1);
-    (void)setenv("SANDBOXD_EGRESS_ALLOW", "10.0.0.5:5432", 1);
-    (void)setenv("SANDBOXD_SUBNET", "10.90.0.0/20", 1);
-    assert_int_equal(config_load(&c, &e), 0);
+    char walls[] = "SANDBOXD_WALLS=off";
+    char runtime[] = "SANDBOXD_RUNTIME=runsc";
+    char memory[] = "SANDBOXD_SANDBOX_MEMORY=512m";
+    char cpus[] = "SANDBOXD_SANDBOX_CPUS=1.5";
+    char dns[] = "SANDBOXD_DNS=10.0.0.53, fd00::53";
+    char allow[] = "SANDBOXD_EGRESS_ALLOW=10.0.0.5:5432";
+    char subnet[] = "SANDBOXD_SUBNET=10.90.0.0/20";
+    char empty[] = "SANDBOXD_BRIDGE="; /* the same as unset */
+    char *variables[] = {walls, runtime, memory, cpus, dns, allow, subnet, empty, NULL};
+    assert_int_equal(load(variables, &c, &e), 0);
+    assert_string_equal(c.bridge, "sbx0");
     assert_false(c.walls_on);
     assert_true(c.runsc);
     assert_int_equal(c.memory_bytes, 512 << 20);
@@ -85,24 +86,24 @@ static void test_refused(void **state)
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct config c;
         struct err e;
-        (void)clear(state);
-        (void)setenv(cases[i].name, cases[i].value, 1);
-        if (config_load(&c, &e) == 0) {
+        char variable[256];
+        char *variables[] = {variable, NULL};
+        (void)snprintf(variable, sizeof(variable), "%s=%s", cases[i].name, cases[i].value);
+        if (load(variables, &c, &e) == 0) {
             fail_msg("%s=%s was accepted", cases[i].name, cases[i].value);
         }
         assert_int_equal(e.code, ERR_INVALID);
         /* The line names the setting, or nobody finds it. */
         assert_non_null(strstr(e.msg, cases[i].name));
     }
-    (void)clear(state);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_defaults, clear),
-        cmocka_unit_test_setup(test_values, clear),
-        cmocka_unit_test_setup(test_refused, clear),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,13 +7,14 @@
 
 /* GET /version of Debian 12's engine. */
 static const char engine_20_10[] =
-    "{\"Platform\":{\"Name\":\"\"},\"Components\":[{\"Name\":\"Engine\",\"Version\":\"20.10.24+dfsg1\","
-    "\"Details\":{\"ApiVersion\":\"1.41\",\"Arch\":\"amd64\",\"MinAPIVersion\":\"1.12\"}}],"
-    "\"Version\":\"20.10.24+dfsg1\",\"ApiVersion\":\"1.41\",\"MinAPIVersion\":\"1.12\","
-    "\"GitCommit\":\"5d6db84\",\"Os\":\"linux\",\"Arch\":\"amd64\"}";
+    "{\"Platform\":{\"Name\":\"\"},\"Components\":[{\"Name\":\"Engine\","
+    "\"Version\":\"20.10.24+dfsg1\",\"Details\":{\"ApiVersion\":\"1.41\","
+    "\"Arch\":\"amd64\",\"MinAPIVersion\":\"1.12\"}}],"
+    "\"Version\":\"20.10.24+dfsg1\",\"ApiVersion\":\"1.41\","
+    "\"MinAPIVersion\":\"1.12\",\"GitCommit\":\"5d6db84\",\"Os\":\"linux\"}";
 /* Debian 13's. */
-static const char engine_26_1[] =
-    "{\"Version\":\"26.1.5+dfsg1\",\"ApiVersion\":\"1.45\",\"MinAPIVersion\":\"1.24\",\"Os\":\"linux\"}";
+static const char engine_26_1[] = "{\"Version\":\"26.1.5+dfsg1\",\"ApiVersion\":\"1.45\","
+                                  "\"MinAPIVersion\":\"1.24\",\"Os\":\"linux\"}";
 /* Docker's own, 29.0: refuses anything below 1.44. */
 static const char engine_29_0[] =
     "{\"Version\":\"29.0.0\",\"ApiVersion\":\"1.52\",\"MinAPIVersion\":\"1.44\",\"Os\":\"linux\"}";

@@ -39,11 +39,11 @@ static void test_memory_default(void **state)
 static void test_ports(void **state)
 {
     (void)state;
-    struct str tcp = STR(
-        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
-        "   0: 0100007F:0BB8 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 1 1\n"
-        "   1: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 2 1\n"
-        "   2: 0100007F:C350 0100007F:0BB8 01 00000000:00000000 00:00000000 00000000  1000        0 3 1\n");
+    struct str tcp =
+        STR("  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n"
+            "   0: 0100007F:0BB8 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000\n"
+            "   1: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0\n"
+            "   2: 0100007F:C350 0100007F:0BB8 01 00000000:00000000 00:00000000 00000000  1000\n");
     struct str tcp6 = STR("   0: 00000000000000000000000000000000:1388 "
                           "00000000000000000000000000000000:0000 0A 00000000:00000000\n");
     assert_true(ports_table_has(tcp, 3000));

@@ -10,7 +10,7 @@
 static const char text[] =
     "1 0 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n"
     "22 1 254:0 /var/lib/sandboxed /var/lib/sandboxed ro - ext4 /dev/vda rw\n"
-    "23 22 254:0 /var/lib/sandboxed/run/engine /var/lib/sandboxed/run/engine rw - ext4 /dev/vda rw\n"
+    "23 22 254:0 /var/lib/sandboxed/run/in /var/lib/sandboxed/run/in rw - ext4 /dev/vda rw\n"
     "30 1 0:50 / /tmp rw - tmpfs tmpfs rw\n"
     "31 1 254:0 /with\\040blank\\134 /odd\\040place rw - ext4 /dev/vda rw\n"
     "32 1 254:0 /first /home rw - ext4 /dev/vda rw\n"

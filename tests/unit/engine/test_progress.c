@@ -65,7 +65,7 @@ static void test_hostile(void **state)
 {
     (void)state;
     struct progress p;
-    char *many AUTOFREE = mem_alloc(2 * PROGRESS_LINE_BYTES_MAX);
+    char *many AUTOFREE = mem_calloc(2, PROGRESS_LINE_BYTES_MAX);
     memset(many, 'x', 2 * PROGRESS_LINE_BYTES_MAX);
     progress_init(&p);
     progress_feed(&p, str_n(many, 2 * PROGRESS_LINE_BYTES_MAX));

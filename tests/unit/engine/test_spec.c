@@ -185,7 +185,8 @@ static void test_request_label(void **state)
 #define CONTAINER_ID "7ab8cf26f7a5ae5f00812349f8335c9311d6d95f1b313763748074673da7603e"
 static const char container[] =
     "{\"Id\":\"" CONTAINER_ID "\",\"State\":{\"Status\":\"exited\",\"Running\":false,\"Pid\":0,"
-    "\"ExitCode\":137,\"OOMKilled\":true,\"Error\":\"words\",\"StartedAt\":\"2026-11-29T19:35:41.446Z\","
+    "\"ExitCode\":137,\"OOMKilled\":true,\"Error\":\"words\","
+    "\"StartedAt\":\"2026-11-29T19:35:41.446Z\","
     "\"FinishedAt\":\"2026-11-29T19:35:42Z\"},\"Config\":{\"Labels\":{"
     "\"sandboxd.instance\":\"/var/lib/sandboxed\",\"sandboxd.sandbox\":\"" TEST_ID "\","
     "\"sandboxd.spec\":\"abc\",\"sandboxd.app-name\":\"todo\","
@@ -232,8 +233,9 @@ static void test_inspect_strange(void **state)
         struct json_doc *doc AUTO(json_doc) = test_json(refused[i]);
         assert_int_equal(inspect_parse(json_root(doc), &config, &id, &got, &e), -1);
     }
-    struct json_doc *doc AUTO(json_doc) = test_json(
-        "{\"Id\":\"a\",\"State\":{\"Status\":\"running\",\"Pid\":-5},\"Config\":{\"Labels\":null}}");
+    struct json_doc *doc AUTO(json_doc) =
+        test_json("{\"Id\":\"a\",\"State\":{\"Status\":\"running\",\"Pid\":-5},"
+                  "\"Config\":{\"Labels\":null}}");
     assert_int_equal(inspect_parse(json_root(doc), &config, &id, &got, &e), 0);
     assert_false(got.is_ours);
     assert_int_equal(got.pid, 0);
