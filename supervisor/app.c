@@ -601,11 +601,26 @@ static void app_match_port(struct app *a, int64_t now_ms)
     portwatch_hurry(&a->ports, web->machine.state == MACHINE_STARTING, now_ms);
 }
 
+/* A port that was open a moment ago was the last run's: a new run is not ready by it. */
+static void app_look_for_new_run(struct app *a, int64_t now_ms)
+{
+    struct process *web = app_web(a);
+
+    if (web &&
+        (web->machine.started_ms != a->web_started_ms || web->machine.state != a->web_state)) {
+        a->web_started_ms = web->machine.started_ms;
+        a->web_state = web->machine.state;
+        portwatch_expire(&a->ports);
+        (void)portwatch_tick(&a->ports, now_ms);
+    }
+}
+
 static void app_refresh(struct app *a, int64_t now_ms)
 {
     if (a->stale) {
         a->stale = false;
         app_collect(a);
+        app_look_for_new_run(a, now_ms);
         app_match_port(a, now_ms);
         app_decide_phase(a);
     }
@@ -651,10 +666,9 @@ int64_t app_tick(struct app *a, int64_t now_ms)
         next_ms = at_ms < next_ms ? at_ms : next_ms;
     }
     app_refresh(a, now_ms);
-    int64_t ports_ms = portwatch_tick(&a->ports, now_ms);
-    app_refresh(a, now_ms);
+    (void)portwatch_tick(&a->ports, now_ms);
+    app_refresh(a, now_ms); /* which may bring the next look forward */
     next_ms = a->ports.next_ms < next_ms ? a->ports.next_ms : next_ms;
-    (void)ports_ms;
     return a->look_ms < next_ms && !run_is_active(&a->seed) ? a->look_ms : next_ms;
 }
 

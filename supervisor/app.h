@@ -68,6 +68,8 @@ struct app {
     enum app_phase phase;
     char detail[APP_DETAIL_BYTES];
     bool phase_dirty;
+    int64_t web_started_ms; /* of the run that the ports were last looked at for */
+    enum machine_state web_state;
     bool stale; /* something changed: decide the phase again before it is told */
 };
 

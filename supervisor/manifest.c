@@ -329,6 +329,33 @@ static int read_workers(struct reader *r, struct manifest *m)
     }
 }
 
+/* Known from older manifests, and checked; nothing is built by it. */
+static int read_build(struct reader *r)
+{
+    struct str text;
+
+    if (reader_expect(r, YAML_MAPPING_START_EVENT, "build has nothing below it",
+                      "put `command:` below `build:`, or remove the block") != 0) {
+        return -1;
+    }
+    for (;;) {
+        if (reader_next(r) != 0) {
+            return -1;
+        }
+        if (r->event.type == YAML_MAPPING_END_EVENT) {
+            return 0;
+        }
+        if (r->event.type != YAML_SCALAR_EVENT || (!str_is(reader_scalar(r), "command") &&
+                                                   !str_is(reader_scalar(r), "timeout_seconds"))) {
+            return reader_fail(r, "an unknown key below build",
+                               "known are command, timeout_seconds");
+        }
+        if (reader_text(r, MANIFEST_COMMAND_BYTES_MAX, "command", &text) != 0) {
+            return -1;
+        }
+    }
+}
+
 static int read_version(struct reader *r)
 {
     struct str text;
@@ -363,6 +390,9 @@ static int read_top_key(struct reader *r, struct manifest *m, unsigned *seen)
     }
     if (str_is(key, "workers")) {
         return mark_seen(r, seen, 4) ? -1 : read_workers(r, m);
+    }
+    if (str_is(key, "build")) {
+        return mark_seen(r, seen, 8) ? -1 : read_build(r);
     }
     return reader_fail(r, "an unknown key", hint_for(key));
 }

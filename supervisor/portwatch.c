@@ -85,6 +85,11 @@ void portwatch_hurry(struct portwatch *pw, bool hurry, int64_t now_ms)
     pw->hurry = hurry;
 }
 
+void portwatch_expire(struct portwatch *pw)
+{
+    pw->next_ms = 0;
+}
+
 static int64_t portwatch_pause(const struct portwatch *pw, int64_t now_ms)
 {
     if (!pw->hurry) {

@@ -44,6 +44,8 @@ bool portwatch_is_open(const struct portwatch *pw, uint16_t port);
 uint16_t portwatch_other(const struct portwatch *pw);
 /* Something starts: look often. Or not any more. */
 void portwatch_hurry(struct portwatch *pw, bool hurry, int64_t now_ms);
+/* The next tick looks, whatever the time is: what is known may be of a process that is gone. */
+void portwatch_expire(struct portwatch *pw);
 /* Looks when it is due; returns the monotonic time of the next look. */
 int64_t portwatch_tick(struct portwatch *pw, int64_t now_ms);
 /* A new connection: everything is to be told again. */

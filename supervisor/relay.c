@@ -24,8 +24,9 @@
 #include "supervisor/standing.h"
 #include "supervisor/stream.h"
 
-#define RELAY_CONNECT_MS 2000 /* for the app to take a connection, and for the proxy to take ours \
-                               */
+#define RELAY_CONNECT_MS                                                     \
+    2000 /* for the app to take a connection, and for the proxy to take ours \
+          */
 #define RELAY_OUT_DIAL_MS      10000 /* for the credentials proxy to come back */
 #define RELAY_RETRY_MS         5
 #define RELAY_LISTEN_RETRY_MS  200
@@ -176,13 +177,15 @@ static void link_wait_for_proxy(struct link *l)
 /* Only for the client inside, which has no other way to learn why. It will try again. */
 static void link_say_away(struct link *l)
 {
-    static const char answer[] =
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n"
-        "connection: close\r\ncontent-length: 107\r\n\r\n"
-        "{\"error\":{\"type\":\"proxy_unavailable\",\"message\":\"the credentials proxy of this machine "
-        "does not answer just now\"}}";
+    static const char body[] = "{\"error\":{\"type\":\"proxy_unavailable\",\"message\":"
+                               "\"the credentials proxy does not answer just now\"}}";
+    BUF_AUTO(answer, 512);
 
-    (void)send(l->stream.app.watch.fd, answer, sizeof(answer) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    buf_printf(&answer,
+               "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n"
+               "retry-after: 1\r\nconnection: close\r\ncontent-length: %zu\r\n\r\n%s",
+               sizeof(body) - 1, body);
+    (void)send(l->stream.app.watch.fd, answer.ptr, answer.len, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 /* The app's side is settled: dials the proxy and lets the bytes flow, or closes when there is no

@@ -20,6 +20,7 @@
 
 #include "lib/clock.h"
 #include "lib/err.h"
+#include "lib/fd.h"
 #include "supervisor/tree.h"
 
 #define RUNNER_SCAN_MS     20  /* between two looks at the tree while it is being ended */
@@ -78,7 +79,7 @@ static _Noreturn void runner_exec(const char *cwd, char *const *argv)
 /* Lets go of the program's pipes: their other ends must see the program's end, not ours. */
 static void runner_drop_pipes(void)
 {
-    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    int null_fd AUTOCLOSE = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     for (int fd = 0; fd <= 2; fd++) {
         if (null_fd >= 0) {
@@ -86,9 +87,6 @@ static void runner_drop_pipes(void)
         } else {
             (void)close(fd);
         }
-    }
-    if (null_fd > 2) {
-        (void)close(null_fd);
     }
 }
 

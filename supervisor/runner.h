@@ -9,10 +9,11 @@
 
 #include <stdint.h>
 
-#define RUNNER_CONTROL_FD        3
-#define RUNNER_LEFTOVER_GRACE_MS 2000 /* for what a program leaves behind when it ends by itself \
-                                       */
-#define RUNNER_STUCK_MS 5000          /* after the first KILL */
+#define RUNNER_CONTROL_FD 3
+#define RUNNER_LEFTOVER_GRACE_MS                                                        \
+    2000                     /* for what a program leaves behind when it ends by itself \
+                              */
+#define RUNNER_STUCK_MS 5000 /* after the first KILL */
 
 enum runner_verb {
     RUNNER_STOP = 1,    /* to it: TERM now, KILL after value ms */
