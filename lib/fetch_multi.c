@@ -1,8 +1,8 @@
 /*
  * HTTP client on an event loop: libcurl's multi interface by way of sockets and one timer.
  *
- * Must never call libcurl from inside one of its callbacks in a way that it forbids: a stream that is cancelled there is only
- * marked, and removed when libcurl has returned. One thread.
+ * Must never call libcurl from inside one of its callbacks in a way that it forbids: a stream that
+ * is cancelled there is only marked, and removed when libcurl has returned. One thread.
  */
 #include "lib/fetch_multi.h"
 
@@ -15,7 +15,7 @@
 
 #define FETCH_IDLE_CONNECTIONS_MAX 64L
 /* Providers close idle connections after a minute or more; an older one is not tried. */
-#define FETCH_IDLE_CONNECTION_S 50L
+#define FETCH_IDLE_CONNECTION_S      50L
 #define FETCH_STREAMS_PER_CONNECTION 100L
 
 struct fetch_stream {
@@ -37,7 +37,7 @@ struct fetch_multi {
     unsigned running; /* libcurl is on the stack */
 };
 
-/* ---- the loop's side -------------------------------------------------------------------------- */
+/* ---- the loop's side ---- */
 
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *slot)
 {
@@ -87,7 +87,7 @@ struct fetch_multi *fetch_multi_new(const struct fetch_multi_hooks *hooks, void 
     return m;
 }
 
-/* ---- the end of a stream ------------------------------------------------------------------------ */
+/* ---- the end of a stream ---- */
 
 /* The list holds the key that was sent. */
 static void headers_wipe(struct curl_slist *list)
@@ -114,18 +114,11 @@ static void result_of(const struct fetch_stream *s, CURLcode rc, struct err *e)
     case CURLE_COULDNT_CONNECT:
     case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_SSL_CONNECT_ERROR:
-    case CURLE_PEER_FAILED_VERIFICATION:
-        (void)err_set(e, ERR_UNAVAILABLE, 0, "%s", why);
-        break;
-    case CURLE_OPERATION_TIMEDOUT:
-        (void)err_set(e, ERR_TIMEOUT, 0, "%s", why);
-        break;
+    case CURLE_PEER_FAILED_VERIFICATION: (void)err_set(e, ERR_UNAVAILABLE, 0, "%s", why); break;
+    case CURLE_OPERATION_TIMEDOUT: (void)err_set(e, ERR_TIMEOUT, 0, "%s", why); break;
     case CURLE_WRITE_ERROR:
-    case CURLE_ABORTED_BY_CALLBACK:
-        (void)err_set(e, ERR_CANCELLED, 0, "%s", why);
-        break;
-    default:
-        (void)err_set(e, ERR_IO, 0, "%s", why);
+    case CURLE_ABORTED_BY_CALLBACK: (void)err_set(e, ERR_CANCELLED, 0, "%s", why); break;
+    default: (void)err_set(e, ERR_IO, 0, "%s", why);
     }
 }
 
@@ -172,7 +165,8 @@ static void multi_sweep(struct fetch_multi *m)
 
 void fetch_multi_ready(struct fetch_multi *m, int fd, unsigned what)
 {
-    int flags = (what & FETCH_WATCH_READ ? CURL_CSELECT_IN : 0) | (what & FETCH_WATCH_WRITE ? CURL_CSELECT_OUT : 0);
+    int flags = (what & FETCH_WATCH_READ ? CURL_CSELECT_IN : 0) |
+                (what & FETCH_WATCH_WRITE ? CURL_CSELECT_OUT : 0);
     int still;
 
     m->running++;
@@ -220,7 +214,7 @@ void fetch_stream_resume(struct fetch_stream *s)
     multi_sweep(m);
 }
 
-/* ---- libcurl's callbacks ------------------------------------------------------------------------- */
+/* ---- libcurl's callbacks ---- */
 
 /* "HTTP/1.1 103 Early Hints": heads before the final one are not told. */
 static bool is_final_status(struct str line)
@@ -235,7 +229,8 @@ static void field_tell(const struct fetch_stream *s, struct str line)
     ptrdiff_t colon = str_find(line, ':');
 
     if (colon > 0) {
-        s->events->field(s->ctx, str_cut(line, 0, (size_t)colon), str_trim(str_cut(line, (size_t)colon + 1, line.len)));
+        s->events->field(s->ctx, str_cut(line, 0, (size_t)colon),
+                         str_trim(str_cut(line, (size_t)colon + 1, line.len)));
     }
 }
 
@@ -266,7 +261,8 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *ctx)
 static size_t on_data(char *bytes, size_t size, size_t count, void *ctx)
 {
     struct fetch_stream *s = ctx;
-    enum fetch_flow flow = s->cancelled ? FETCH_ABORT : s->events->data(s->ctx, str_n(bytes, size * count));
+    enum fetch_flow flow =
+        s->cancelled ? FETCH_ABORT : s->events->data(s->ctx, str_n(bytes, size * count));
 
     if (s->cancelled || flow == FETCH_ABORT) {
         return 0;
@@ -278,7 +274,8 @@ static size_t on_body(char *room, size_t size, size_t count, void *ctx)
 {
     struct fetch_stream *s = ctx;
     size_t len = 0;
-    enum fetch_flow flow = s->cancelled ? FETCH_ABORT : s->events->body(s->ctx, room, size * count, &len);
+    enum fetch_flow flow =
+        s->cancelled ? FETCH_ABORT : s->events->body(s->ctx, room, size * count, &len);
 
     if (s->cancelled || flow == FETCH_ABORT) {
         return CURL_READFUNC_ABORT;
@@ -296,11 +293,12 @@ static int on_seek(void *ctx, curl_off_t offset, int origin)
     return s->events->rewind(s->ctx) ? CURL_SEEKFUNC_OK : CURL_SEEKFUNC_CANTSEEK;
 }
 
-/* ---- start ---------------------------------------------------------------------------------------- */
+/* ---- start ---- */
 
 static int headers_set(struct fetch_stream *s, const char *const *headers, struct err *e)
 {
-    /* Nothing of libcurl's own: no wait for 100-continue, no Accept that the client did not send. */
+    /* Nothing of libcurl's own: no wait for 100-continue, no Accept that the client did not send.
+     */
     s->headers = curl_slist_append(NULL, "Expect:");
     for (const char *const *h = headers; h && *h; h++) {
         if (str_find(str_of(*h), '\r') >= 0 || str_find(str_of(*h), '\n') >= 0) {

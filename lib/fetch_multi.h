@@ -1,9 +1,10 @@
 /*
- * HTTP client: the event-loop half of the one wrapper of libcurl. Many exchanges at once, streamed both ways with
- * back-pressure, HTTP/2 where the server has it, connections reused.
+ * HTTP client: the event-loop half of the one wrapper of libcurl. Many exchanges at once, streamed
+ * both ways with back-pressure, HTTP/2 where the server has it, connections reused.
  *
- * Knows no event loop: its owner watches descriptors and a timer for it. Everything of one fetch_multi belongs to one
- * thread. Redirects are never followed, no proxy of the environment is used, TLS is verified, nothing is decoded.
+ * Knows no event loop: its owner watches descriptors and a timer for it. Everything of one
+ * fetch_multi belongs to one thread. Redirects are never followed, no proxy of the environment is
+ * used, TLS is verified, nothing is decoded.
  */
 #pragma once
 
@@ -20,7 +21,8 @@ struct fetch_stream;
 #define FETCH_WATCH_WRITE 2U
 
 struct fetch_multi_hooks {
-    /* Watch fd for `what`; 0: no more, the descriptor is closed next. *slot is NULL at first and the loop's own. */
+    /* Watch fd for `what`; 0: no more, the descriptor is closed next. *slot is NULL at first and
+     * the loop's own. */
     void (*watch)(void *ctx, int fd, unsigned what, void **slot);
     /* Call fetch_multi_timeout after delay_ms; negative: not at all. Replaces the one before. */
     void (*timer)(void *ctx, int64_t delay_ms);
@@ -28,7 +30,8 @@ struct fetch_multi_hooks {
 
 /* Aborts when libcurl cannot start. Hooks are kept. Lives as long as the process. */
 struct fetch_multi *fetch_multi_new(const struct fetch_multi_hooks *hooks, void *ctx);
-/* What the loop saw: `what` of that descriptor is possible, or the timer ran out. Callbacks of streams run inside. */
+/* What the loop saw: `what` of that descriptor is possible, or the timer ran out. Callbacks of
+ * streams run inside. */
 void fetch_multi_ready(struct fetch_multi *m, int fd, unsigned what);
 void fetch_multi_timeout(struct fetch_multi *m);
 
@@ -49,7 +52,8 @@ struct fetch_stream_events {
     enum fetch_flow (*body)(void *ctx, char *room, size_t size, size_t *ret_len);
     /* A kept connection turned out to be dead: true when `body` starts from the beginning again. */
     bool (*rewind)(void *ctx);
-    /* The end: NULL when the answer is whole. The stream is freed after it; outside of any other callback. */
+    /* The end: NULL when the answer is whole. The stream is freed after it; outside of any other
+     * callback. */
     void (*done)(void *ctx, const struct err *e);
 };
 

@@ -1,7 +1,8 @@
 /*
  * Client of run/broker/<role>/broker.sock.
  *
- * Must never block, and never give up: it dials again after 5, 10, 20 … 500 ms for ever. Main thread.
+ * Must never block, and never give up: it dials again after 5, 10, 20 … 500 ms for ever. Main
+ * thread.
  */
 #include "proxy/broker.h"
 
@@ -65,8 +66,8 @@ static bool broker_hello(struct broker *b, const struct record *r)
         struct err e;
 
         (void)record_to_err(r, &e);
-        log_error("sandboxd does not speak our protocol", "role", b->role,
-                  "message", record_is(r, "error") ? e.msg : "no hello");
+        log_error("sandboxd does not speak our protocol", "role", b->role, "message",
+                  record_is(r, "error") ? e.msg : "no hello");
         broker_lost(b, "protocol");
         return false;
     }
@@ -152,7 +153,8 @@ static void broker_dial(uv_timer_t *timer)
     wire_write(b->wire, &bytes, 1);
 }
 
-struct broker *broker_open(const char *data_dir, const char *role, const struct broker_events *events, void *ctx)
+struct broker *broker_open(const char *data_dir, const char *role,
+                           const struct broker_events *events, void *ctx)
 {
     struct broker *b = mem_alloc(sizeof(*b));
 

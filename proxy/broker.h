@@ -1,8 +1,8 @@
 /*
  * The connection to sandboxd: dials for ever, says hello, sends and receives records.
  *
- * Nothing is queued while it is down: `up` runs after every hello, and whoever needs something says it again there.
- * Main thread.
+ * Nothing is queued while it is down: `up` runs after every hello, and whoever needs something says
+ * it again there. Main thread.
  */
 #pragma once
 
@@ -22,7 +22,8 @@ struct broker_events {
 };
 
 /* role "preview" or "credentials". Lives as long as the process; events are kept. */
-struct broker *broker_open(const char *data_dir, const char *role, const struct broker_events *events, void *ctx);
+struct broker *broker_open(const char *data_dir, const char *role,
+                           const struct broker_events *events, void *ctx);
 bool broker_is_up(const struct broker *b);
 /* Sends whole records; false when it is down (nothing was sent). */
 bool broker_send(struct broker *b, const struct buf *frames);

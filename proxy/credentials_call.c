@@ -1,8 +1,9 @@
 /*
  * From an agent to its provider and back.
  *
- * Must never send a key anywhere but to its own provider's base URL, log one, end an answer in order that the provider did
- * not end, or read one side faster than the other takes it. Main thread.
+ * Must never send a key anywhere but to its own provider's base URL, log one, end an answer in
+ * order that the provider did not end, or read one side faster than the other takes it. Main
+ * thread.
  */
 #include "proxy/credentials_call.h"
 
@@ -20,7 +21,8 @@
 #include "proxy/limits.h"
 #include "proxy/sse_finish.h"
 
-/* A kept connection may turn out dead after the request was written; so much of a body can be sent once more. */
+/* A kept connection may turn out dead after the request was written; so much of a body can be sent
+ * once more. */
 #define REWIND_BYTES_MAX (256 * 1024)
 #define MODEL_BYTES_MAX  JSON_SCAN_VALUE_MAX
 
@@ -31,8 +33,8 @@ struct call {
     struct fetch_stream *stream;
     struct credentials_target target; /* slices of the request */
     const struct grant_provider *provider;
-    struct buf sent;     /* beginning of the body, for a second try on another connection */
-    size_t sent_again;   /* how much of it the second try has taken */
+    struct buf sent;   /* beginning of the body, for a second try on another connection */
+    size_t sent_again; /* how much of it the second try has taken */
     bool can_rewind, is_rewound;
     int64_t body_bytes;
     struct buf fields; /* of the answer */
@@ -53,7 +55,7 @@ static struct {
 
 static const struct fetch_stream_events call_stream;
 
-/* ---- answers of our own ---------------------------------------------------------------------------------- */
+/* ---- answers of our own ---- */
 
 static void answer_error(struct exchange *x, unsigned status, const char *type, const char *message)
 {
@@ -73,7 +75,7 @@ static void answer_error(struct exchange *x, unsigned status, const char *type, 
     front_answer(x, status, buf_str(&fields), buf_str(&body));
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 static void call_freed(void *p)
 {
@@ -165,7 +167,7 @@ static void call_tell(const struct call *c)
     }
 }
 
-/* ---- nothing moves -------------------------------------------------------------------------------------------- */
+/* ---- nothing moves ---- */
 
 static void on_idle(void *ctx)
 {
@@ -180,13 +182,14 @@ static void idle_again(struct call *c)
     loop_deadline_set(&c->idle, LIMIT_CREDENTIALS_IDLE_MS, on_idle, c);
 }
 
-/* ---- the request's body ------------------------------------------------------------------------------------------ */
+/* ---- the request's body ---- */
 
 static void on_request_value(void *ctx, unsigned depth, struct str key, struct str value)
 {
     struct call *c = ctx;
 
-    if (depth == 1 && value.ptr && c->model[0] == '\0' && str_is(key, "model") && str_is_text(value, false)) {
+    if (depth == 1 && value.ptr && c->model[0] == '\0' && str_is(key, "model") &&
+        str_is_text(value, false)) {
         (void)snprintf(c->model, sizeof c->model, "%.*s", STR_FMT(value));
     }
 }
@@ -263,7 +266,7 @@ static bool on_rewind(void *ctx)
     return true;
 }
 
-/* ---- the answer ------------------------------------------------------------------------------------------------------ */
+/* ---- the answer ---- */
 
 static void on_field(void *ctx, struct str name, struct str value)
 {
@@ -366,7 +369,7 @@ static const struct fetch_stream_events call_stream = {.field = on_field,
                                                        .rewind = on_rewind,
                                                        .done = on_done};
 
-/* ---- sending it ---------------------------------------------------------------------------------------------------------- */
+/* ---- sending it ---- */
 
 /* Lines of the request, one after the other, each terminated, in one block that is wiped. */
 static unsigned build_lines(struct call *c, struct buf *block, size_t at[LIMIT_HEAD_FIELDS + 4])
@@ -376,14 +379,16 @@ static unsigned build_lines(struct call *c, struct buf *block, size_t at[LIMIT_H
     unsigned count = 0;
 
     for (unsigned i = 0; i < h->count && i < h->trailers_from; i++) {
-        struct str name = head_name(h, i), value = head_value(h, i);
+        struct str name = head_name(h, i);
+        struct str value = head_value(h, i);
 
         if (credentials_drops_request_field(h, name)) {
             continue;
         }
         at[count++] = block->len;
         /* libcurl takes "Name;" for a field without a value. */
-        buf_printf(block, value.len > 0 ? "%.*s: %.*s" : "%.*s;%.*s", STR_FMT(name), STR_FMT(value));
+        buf_printf(block, value.len > 0 ? "%.*s: %.*s" : "%.*s;%.*s", STR_FMT(name),
+                   STR_FMT(value));
         buf_putc(block, '\0');
     }
     if (!head_get(h, "accept").ptr) {
@@ -442,19 +447,21 @@ static void call_send(struct call *c)
 
     mem_wipe(block.ptr, block.len);
     if (result != 0) {
-        log_error("a request to a provider cannot be made", "provider", c->provider->name, "why", e.msg);
+        log_error("a request to a provider cannot be made", "provider", c->provider->name, "why",
+                  e.msg);
         call_fail(c, 502, "upstream_error", "the request cannot be sent to the provider");
         return;
     }
     idle_again(c);
 }
 
-/* ---- may it -------------------------------------------------------------------------------------------------------------- */
+/* ---- may it ---- */
 
 static bool is_path_allowed(const struct call *c)
 {
     for (unsigned i = 0; i < c->provider->path_count; i++) {
-        if (credentials_path_matches(str_of(c->provider->paths[i]), head_method(&c->x->request), c->target.path)) {
+        if (credentials_path_matches(str_of(c->provider->paths[i]), head_method(&c->x->request),
+                                     c->target.path)) {
             return true;
         }
     }
@@ -490,11 +497,10 @@ static void on_answered(void *ctx, enum grant_result result)
     struct call *c = ctx;
 
     switch (result) {
-    case GRANT_OK:
-        call_granted(c);
-        break;
+    case GRANT_OK: call_granted(c); break;
     case GRANT_UNKNOWN:
-        call_fail(c, 401, "unknown_token", "this token belongs to no task that is running in this sandbox");
+        call_fail(c, 401, "unknown_token",
+                  "this token belongs to no task that is running in this sandbox");
         break;
     case GRANT_UNAVAILABLE:
         call_fail(c, 503, "broker_unavailable", "the service that knows this task's keys is away");
@@ -507,7 +513,7 @@ static void on_revoked(void *ctx)
     call_fail(ctx, 401, "unknown_token", "the task of this token has ended");
 }
 
-/* ---- events of the front -------------------------------------------------------------------------------------------------- */
+/* ---- events of the front ---- */
 
 static void ask(struct exchange *x, const struct credentials_target *target, struct str token)
 {
@@ -536,11 +542,13 @@ static void begin(struct exchange *x)
         return;
     }
     if (!credentials_target_parse(head_target(&x->request), &target)) {
-        answer_error(x, 404, "unknown_provider", "the path must be /<provider>/<path>, plain and as the provider has it");
+        answer_error(x, 404, "unknown_provider",
+                     "the path must be /<provider>/<path>, plain and as the provider has it");
         return;
     }
     if (!token.ptr || token.len > LIMIT_TOKEN_BYTES) {
-        answer_error(x, 401, "unknown_token", "no task token in authorization, x-api-key or x-goog-api-key");
+        answer_error(x, 401, "unknown_token",
+                     "no task token in authorization, x-api-key or x-goog-api-key");
         return;
     }
     ask(x, &target, token);
@@ -595,5 +603,9 @@ static void raw_ended(struct exchange *x)
     (void)x;
 }
 
-const struct front_role credentials_role = {
-    .begin = begin, .body = body, .drained = drained, .gone = gone, .raw = raw, .raw_ended = raw_ended};
+const struct front_role credentials_role = {.begin = begin,
+                                            .body = body,
+                                            .drained = drained,
+                                            .gone = gone,
+                                            .raw = raw,
+                                            .raw_ended = raw_ended};

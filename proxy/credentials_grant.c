@@ -1,10 +1,11 @@
 /*
  * The cache of grants.
  *
- * Must never log a token or a key, keep a key after its task ended, or take "sandboxd is away" for "unknown". Main thread.
+ * Must never log a token or a key, keep a key after its task ended, or take "sandboxd is away" for
+ * "unknown". Main thread.
  *
- * A grant is asked again after every reconnect, because its end may have been missed; until that answer it stays good, and
- * without sandboxd for fifteen minutes.
+ * A grant is asked again after every reconnect, because its end may have been missed; until that
+ * answer it stays good, and without sandboxd for fifteen minutes.
  */
 #include "proxy/credentials_grant.h"
 
@@ -40,7 +41,7 @@ void grants_init(struct broker *broker)
     grants.down_since_ms = loop_now_ms();
 }
 
-/* ---- life -------------------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 static void free_secret(char *text)
 {
@@ -146,7 +147,7 @@ const char *grant_task_id(const struct grant *g)
     return g->task_id ? g->task_id : "";
 }
 
-/* ---- users ------------------------------------------------------------------------------------------- */
+/* ---- users ---- */
 
 static void user_link(struct grant_user *u, struct grant *g)
 {
@@ -196,7 +197,7 @@ static void user_waited(void *ctx)
     copy.answered(copy.ctx, GRANT_UNAVAILABLE);
 }
 
-/* ---- questions ---------------------------------------------------------------------------------------- */
+/* ---- questions ---- */
 
 static void question_send(struct grant *g)
 {
@@ -232,7 +233,8 @@ static unsigned questions_of(const struct ulid *sandbox)
 
 static bool is_good(const struct grant *g)
 {
-    return g->is_ok && (grants.down_since_ms == 0 || loop_now_ms() - grants.down_since_ms < LIMIT_GRANT_ALONE_MS);
+    return g->is_ok && (grants.down_since_ms == 0 ||
+                        loop_now_ms() - grants.down_since_ms < LIMIT_GRANT_ALONE_MS);
 }
 
 bool grant_ask(struct grant_user *u, const struct ulid *sandbox, struct str token, bool *ret_busy)
@@ -257,10 +259,10 @@ bool grant_ask(struct grant_user *u, const struct ulid *sandbox, struct str toke
     return false;
 }
 
-/* ---- answers ------------------------------------------------------------------------------------------ */
+/* ---- answers ---- */
 
-/* Ends every use of it: waiting ones are told so, running ones are stopped. First it is taken out of the table: an answer may
- * start the next request of its connection. */
+/* Ends every use of it: waiting ones are told so, running ones are stopped. First it is taken out
+ * of the table: an answer may start the next request of its connection. */
 static void grant_end(struct grant *g)
 {
     grant_unlink(g);
@@ -318,14 +320,16 @@ static void provider_complete(struct grant_provider *p)
 static void answer_take(struct grant *g, const struct record *r)
 {
     struct grant_provider *p = NULL;
-    struct str key, value;
+    struct str key;
+    struct str value;
     size_t pos = 0;
 
     forget_answer(g);
     g->task_id = text_of(record_get(r, "task_id"));
     while (record_each(r, &pos, &key, &value)) {
         if (str_is(key, "provider")) {
-            p = g->provider_count < LIMIT_GRANT_PROVIDERS ? &g->providers[g->provider_count++] : NULL;
+            p = g->provider_count < LIMIT_GRANT_PROVIDERS ? &g->providers[g->provider_count++]
+                                                          : NULL;
             if (p) {
                 p->name = text_of(value);
             }
@@ -405,7 +409,8 @@ bool grants_take(const struct record *r)
     return true;
 }
 
-/* Everything is asked again: what waits, and what may have been revoked while nobody could tell us. */
+/* Everything is asked again: what waits, and what may have been revoked while nobody could tell us.
+ */
 void grants_broker_up(void)
 {
     grants.down_since_ms = 0;

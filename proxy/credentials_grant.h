@@ -1,5 +1,6 @@
 /*
- * Grants: which task a token belongs to and which keys it may use, asked of sandboxd once and kept until revoked.
+ * Grants: which task a token belongs to and which keys it may use, asked of sandboxd once and kept
+ * until revoked.
  *
  * Main thread. A grant is borrowed by its users until their `revoked` ran or grant_user_done.
  */
@@ -23,7 +24,11 @@ struct grant_provider {
 
 struct grant;
 
-enum grant_result { GRANT_OK, GRANT_UNKNOWN, GRANT_UNAVAILABLE };
+enum grant_result {
+    GRANT_OK,
+    GRANT_UNKNOWN,
+    GRANT_UNAVAILABLE
+};
 
 /* One request's interest in a grant; lives in the request. */
 struct grant_user {
@@ -39,7 +44,8 @@ struct grant_user {
 };
 
 void grants_init(struct broker *broker);
-/* True: u->grant may be used now. False: `answered` follows, or, when there are too many questions, *ret_busy is set. */
+/* True: u->grant may be used now. False: `answered` follows, or, when there are too many questions,
+ * *ret_busy is set. */
 bool grant_ask(struct grant_user *u, const struct ulid *sandbox, struct str token, bool *ret_busy);
 void grant_user_done(struct grant_user *u);
 /* NULL when the task may not use it. Borrowed. */

@@ -1,8 +1,8 @@
 /*
  * Header policy of the credentials role.
  *
- * Must never let a key header of the client through, nor anything of the provider's that belongs to its own origin.
- * Pure functions.
+ * Must never let a key header of the client through, nor anything of the provider's that belongs to
+ * its own origin. Pure functions.
  */
 #include "proxy/credentials_head.h"
 
@@ -39,9 +39,9 @@ struct str credentials_token(const struct head *request)
 bool credentials_drops_request_field(const struct head *request, struct str name)
 {
     static const char *const dropped[] = {
-        "authorization", "x-api-key",       "x-goog-api-key", "api-key",   "cookie",
-        "host",          "content-length",  "expect",         "forwarded", "accept-encoding",
-        "via",           "proxy",           "x-real-ip",      "origin",    "referer",
+        "authorization", "x-api-key",      "x-goog-api-key", "api-key",   "cookie",
+        "host",          "content-length", "expect",         "forwarded", "accept-encoding",
+        "via",           "proxy",          "x-real-ip",      "origin",    "referer",
     };
     const struct str forwarded = STR("x-forwarded-");
 
@@ -63,10 +63,23 @@ static void retry_after(struct buf *out, struct str name, struct str value, uint
 void credentials_answer_field(struct buf *out, struct str name, struct str value)
 {
     static const char *const dropped[] = {
-        "connection",  "keep-alive",       "proxy-authenticate", "proxy-connection", "te",
-        "trailer",     "transfer-encoding", "upgrade",           "content-length",   "set-cookie",
-        "set-cookie2", "location",         "alt-svc",            "strict-transport-security",
-        "public-key-pins", "clear-site-data", "x-should-retry-after",
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "content-length",
+        "set-cookie",
+        "set-cookie2",
+        "location",
+        "alt-svc",
+        "strict-transport-security",
+        "public-key-pins",
+        "clear-site-data",
+        "x-should-retry-after",
     };
 
     if (is_one_of(name, dropped, ARRAY_LEN(dropped))) {

@@ -23,9 +23,10 @@ static struct {
     bool is_draining;
 } credentials;
 
-/* ---- doors ------------------------------------------------------------------------------------------------- */
+/* ---- doors ---- */
 
-static void on_connected(struct door *door, const struct record *hello, struct wire *take_wire, struct str rest)
+static void on_connected(struct door *door, const struct record *hello, struct wire *take_wire,
+                         struct str rest)
 {
     (void)hello;
     if (front_count() >= LIMIT_CLIENTS) {
@@ -42,7 +43,7 @@ static void on_gone(struct door *door)
 
 static const struct door_events door_events = {.connected = on_connected, .gone = on_gone};
 
-/* ---- sandboxd ------------------------------------------------------------------------------------------------ */
+/* ---- sandboxd ---- */
 
 static void on_up(void *ctx)
 {
@@ -65,9 +66,10 @@ static void on_record(void *ctx, const struct record *r)
     }
 }
 
-static const struct broker_events broker_events = {.up = on_up, .down = on_down, .record = on_record};
+static const struct broker_events broker_events = {
+    .up = on_up, .down = on_down, .record = on_record};
 
-/* ---- the end ---------------------------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
 static void drain_tick(uv_timer_t *timer)
 {

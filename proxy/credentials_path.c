@@ -1,5 +1,6 @@
 /*
- * Request targets of the credentials role. Must never normalise: what is not plain is refused. Pure functions.
+ * Request targets of the credentials role. Must never normalise: what is not plain is refused. Pure
+ * functions.
  */
 #include "proxy/credentials_path.h"
 
@@ -17,7 +18,9 @@ static int hex_of(char c)
 /* An escape must be whole and must not stand for what separates or climbs. */
 static bool is_plain_escape(struct str text, size_t at)
 {
-    int high, low, c;
+    int high;
+    int low;
+    int c;
 
     if (at + 2 >= text.len) {
         return false;
@@ -59,7 +62,8 @@ static bool is_plain_query(struct str query)
 /* No empty segment but the last, none of dots only. */
 static bool are_plain_segments(struct str path)
 {
-    struct str rest = str_cut(path, 1, path.len), part;
+    struct str rest = str_cut(path, 1, path.len);
+    struct str part;
 
     while (str_split(&rest, '/', &part)) {
         if ((part.len == 0 && rest.ptr) || str_is(part, ".") || str_is(part, "..")) {
@@ -88,7 +92,8 @@ bool credentials_target_parse(struct str target, struct credentials_target *ret)
     struct str query = question < 0 ? STR("") : str_cut(target, (size_t)question, target.len);
     ptrdiff_t slash;
 
-    if (path.len < 2 || path.ptr[0] != '/' || !is_plain_path(path) || !is_plain_query(query) || !are_plain_segments(path)) {
+    if (path.len < 2 || path.ptr[0] != '/' || !is_plain_path(path) || !is_plain_query(query) ||
+        !are_plain_segments(path)) {
         return false;
     }
     slash = str_find(str_cut(path, 1, path.len), '/');
@@ -103,10 +108,14 @@ bool credentials_target_parse(struct str target, struct credentials_target *ret)
     return ret->path.len > 1;
 }
 
-/* One star at a time, the shortest stretch first; patterns come from our own data, so a short loop is enough. */
+/* One star at a time, the shortest stretch first; patterns come from our own data, so a short loop
+ * is enough. */
 static bool glob(struct str pattern, struct str text)
 {
-    size_t p = 0, t = 0, star = SIZE_MAX, mark = 0;
+    size_t p = 0;
+    size_t t = 0;
+    size_t star = SIZE_MAX;
+    size_t mark = 0;
 
     while (t < text.len) {
         if (p < pattern.len && pattern.ptr[p] == '*' && text.ptr[t] != '/') {

@@ -1,5 +1,6 @@
 /*
- * The queue of usage records. Must never grow without bound: the oldest is dropped, and the log says so. Main thread.
+ * The queue of usage records. Must never grow without bound: the oldest is dropped, and the log
+ * says so. Main thread.
  */
 #include "proxy/credentials_usage.h"
 
@@ -74,7 +75,8 @@ void usage_broker_up(void)
 
 bool usage_take(const struct record *r)
 {
-    struct usage_record **at = &usages.first, *before = NULL;
+    struct usage_record **at = &usages.first;
+    struct usage_record *before = NULL;
     uint64_t n;
 
     if (!record_is(r, "noted")) {

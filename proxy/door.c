@@ -1,10 +1,11 @@
 /*
  * Doors: one listener per sandbox directory.
  *
- * Must never believe a connection about which sandbox it is: the directory it came through says that. Main thread.
+ * Must never believe a connection about which sandbox it is: the directory it came through says
+ * that. Main thread.
  *
- * The parent directory is watched with inotify; a scan at start, after trouble and every few seconds finds what a lost
- * event hid (libuv does not report an overflow of the queue).
+ * The parent directory is watched with inotify; a scan at start, after trouble and every few
+ * seconds finds what a lost event hid (libuv does not report an overflow of the queue).
  */
 #include "proxy/door.h"
 
@@ -78,7 +79,7 @@ void door_hello(struct buf *out)
     (void)record_end(&w);
 }
 
-/* ---- a new connection ------------------------------------------------------------------------------ */
+/* ---- a new connection ---- */
 
 static void greeting_freed(void *p)
 {
@@ -88,7 +89,8 @@ static void greeting_freed(void *p)
     free(g);
 }
 
-/* A door lives until its listener is closed and nobody who came through it is still to say hello. */
+/* A door lives until its listener is closed and nobody who came through it is still to say hello.
+ */
 static void door_release(struct door *door)
 {
     if (door->closed && door->greeting == 0) {
@@ -144,7 +146,8 @@ static void greeting_hello(struct greeting *g, struct str frame)
         greeting_refuse(g, "expected hello with protocol 1");
         return;
     }
-    struct str rest = str_cut(buf_str(&g->in), (size_t)(frame.ptr - g->in.ptr) + frame.len, g->in.len);
+    struct str rest =
+        str_cut(buf_str(&g->in), (size_t)(frame.ptr - g->in.ptr) + frame.len, g->in.len);
 
     wire_read(g->wire, false);
     wire_attach(g->wire, NULL, NULL);
@@ -203,7 +206,7 @@ static void door_accept(uv_stream_t *listener, int status)
     wire_read(wire, true);
 }
 
-/* ---- directories ----------------------------------------------------------------------------------- */
+/* ---- directories ---- */
 
 static void door_closed(uv_handle_t *handle)
 {

@@ -1,5 +1,6 @@
 /*
- * The listeners of all sandboxes for one role: run/<role>/<id>/<role>.sock, made and closed as the directories come and go.
+ * The listeners of all sandboxes for one role: run/<role>/<id>/<role>.sock, made and closed as the
+ * directories come and go.
  *
  * Takes connections, reads their hello, hands them over. Main thread.
  */
@@ -14,13 +15,16 @@
 struct door;
 
 struct door_events {
-    /* A connection of that sandbox said hello. Takes the wire (close it to refuse); rest are bytes behind the hello. */
-    void (*connected)(struct door *door, const struct record *hello, struct wire *take_wire, struct str rest);
+    /* A connection of that sandbox said hello. Takes the wire (close it to refuse); rest are bytes
+     * behind the hello. */
+    void (*connected)(struct door *door, const struct record *hello, struct wire *take_wire,
+                      struct str rest);
     /* The sandbox's directory is gone; the door is freed after this. */
     void (*gone)(struct door *door);
 };
 
-/* Watches data_dir/run/<role> for ever; a directory that is missing is waited for. role "in" or "out". */
+/* Watches data_dir/run/<role> for ever; a directory that is missing is waited for. role "in" or
+ * "out". */
 void door_watch(const char *data_dir, const char *role, const struct door_events *events);
 const struct ulid *door_id(const struct door *door);
 /* A pointer of the role's, NULL at first. */

@@ -21,7 +21,8 @@ static struct {
 static void on_ready(uv_poll_t *poll, int status, int events)
 {
     struct watched *w = poll->data;
-    unsigned what = (events & UV_READABLE ? FETCH_WATCH_READ : 0) | (events & UV_WRITABLE ? FETCH_WATCH_WRITE : 0);
+    unsigned what = (events & UV_READABLE ? FETCH_WATCH_READ : 0) |
+                    (events & UV_WRITABLE ? FETCH_WATCH_WRITE : 0);
 
     /* An error is for libcurl to find out by trying. */
     fetch_multi_ready(fetch.multi, w->fd, status < 0 ? FETCH_WATCH_READ | FETCH_WATCH_WRITE : what);
@@ -54,7 +55,9 @@ static void watch(void *ctx, int fd, unsigned what, void **slot)
         }
         *slot = w;
     }
-    (void)uv_poll_start(&w->poll, (what & FETCH_WATCH_READ ? UV_READABLE : 0) | (what & FETCH_WATCH_WRITE ? UV_WRITABLE : 0),
+    (void)uv_poll_start(&w->poll,
+                        (what & FETCH_WATCH_READ ? UV_READABLE : 0) |
+                            (what & FETCH_WATCH_WRITE ? UV_WRITABLE : 0),
                         on_ready);
 }
 

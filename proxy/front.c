@@ -1,10 +1,12 @@
 /*
  * Serving connections: parse, hand over, answer, keep alive, close.
  *
- * Must never read a body that nobody asked for, answer twice, or end an answer in order that was not complete. Main thread.
+ * Must never read a body that nobody asked for, answer twice, or end an answer in order that was
+ * not complete. Main thread.
  *
- * Life: the front owns its wire and at most one exchange. An exchange is over when its answer was given or the client left;
- * its memory goes at the end of the loop's turn, because a callback of the parser may still be on the stack.
+ * Life: the front owns its wire and at most one exchange. An exchange is over when its answer was
+ * given or the client left; its memory goes at the end of the loop's turn, because a callback of
+ * the parser may still be on the stack.
  */
 #include "proxy/front.h"
 
@@ -23,14 +25,12 @@ struct front {
     struct http_parser parser;
     struct buf early; /* read, not yet parsed: a pipelined request */
     struct loop_deadline deadline;
-    struct loop_later later;
-    bool wants_body, is_feeding, is_closing, is_lingering, is_stalled, peer_ended;
+    struct loop_later later, next_later;
+    bool next_queued, is_feeding, is_closing, is_lingering, is_stalled, peer_ended;
 };
 
 static unsigned fronts;
 static bool draining;
-
-static void front_next(struct front *f);
 
 unsigned front_count(void)
 {
@@ -42,7 +42,7 @@ void front_drain_all(void)
     draining = true;
 }
 
-/* ---- life and death ------------------------------------------------------------------------------ */
+/* ---- life and death ---- */
 
 static void exchange_freed(void *p)
 {
@@ -129,7 +129,7 @@ static void front_linger(struct front *f)
     deadline_set(f, wire_queued(f->wire) > 0 ? LIMIT_CLIENT_STALL_MS : LIMIT_CLIENT_LINGER_MS);
 }
 
-/* ---- reading ------------------------------------------------------------------------------------- */
+/* ---- reading ---- */
 
 static struct exchange *exchange_new(struct front *f)
 {
@@ -179,15 +179,11 @@ static const struct http_events parse_events = {.head = on_head, .body = on_body
 static unsigned status_of(enum http_problem problem)
 {
     switch (problem) {
-    case HTTP_TOO_LARGE:
-        return 431;
-    case HTTP_BAD_VERSION:
-        return 505;
-    case HTTP_BAD_CODING:
-        return 501;
+    case HTTP_TOO_LARGE: return 431;
+    case HTTP_BAD_VERSION: return 505;
+    case HTTP_BAD_CODING: return 501;
     case HTTP_BAD:
-    case HTTP_FINE:
-        break;
+    case HTTP_FINE: break;
     }
     return 400;
 }
@@ -213,9 +209,12 @@ static void front_refuse(struct front *f)
     x->request_whole = false;
 
     BUF_AUTO(body, 1024);
-    buf_printf(&body, "{\"error\":{\"code\":\"invalid_request\",\"message\":\"%s\",\"retryable\":false}}\n",
-               http_problem_text(&f->parser));
-    front_answer(x, status_of(f->parser.problem), STR("content-type: application/json\r\n"), buf_str(&body));
+    buf_printf(
+        &body,
+        "{\"error\":{\"code\":\"invalid_request\",\"message\":\"%s\",\"retryable\":false}}\n",
+        http_problem_text(&f->parser));
+    front_answer(x, status_of(f->parser.problem), STR("content-type: application/json\r\n"),
+                 buf_str(&body));
 }
 
 /* What the bytes just parsed amount to. */
@@ -230,7 +229,6 @@ static void front_parsed(struct front *f)
     if (f->filling && f->parser.head_whole) {
         x = f->x = f->filling;
         f->filling = NULL;
-        f->wants_body = false;
         loop_deadline_clear(&f->deadline);
         wire_read(f->wire, x->request_whole);
         f->role->begin(x);
@@ -260,6 +258,35 @@ static void front_feed(struct front *f, struct str bytes)
     f->is_feeding = false;
 }
 
+static bool front_is_free(const struct front *f)
+{
+    return !f->is_closing && !f->is_lingering && !f->x && !f->filling;
+}
+
+/* Between two requests: those that were sent ahead, one by one, then the wait for another. */
+static void front_next(struct front *f)
+{
+    while (front_is_free(f) && f->early.len > 0) {
+        struct buf ahead = f->early;
+
+        buf_init(&f->early, ahead.max);
+        front_feed(f, buf_str(&ahead));
+        buf_done(&ahead);
+    }
+    if (front_is_free(f)) {
+        deadline_set(f, LIMIT_CLIENT_IDLE_MS);
+        wire_read(f->wire, true);
+    }
+}
+
+static void next_now(void *p)
+{
+    struct front *f = p;
+
+    f->next_queued = false;
+    front_next(f);
+}
+
 static void front_data(void *ctx, struct str bytes)
 {
     struct front *f = ctx;
@@ -272,7 +299,7 @@ static void front_data(void *ctx, struct str bytes)
         f->role->raw(x, bytes);
         return;
     }
-    if (x && x->request_whole) {
+    if ((x && x->request_whole) || f->next_queued) {
         /* The next request came before this one was answered: keep it, read no more. */
         buf_add_str(&f->early, bytes);
         wire_read(f->wire, false);
@@ -323,29 +350,8 @@ static void front_drained(void *ctx)
 static const struct wire_events wire_events = {
     .data = front_data, .ended = front_ended, .drained = front_drained};
 
-static bool front_is_free(const struct front *f)
-{
-    return !f->is_closing && !f->is_lingering && !f->x && !f->filling;
-}
-
-/* Between two requests: those that were sent ahead, one by one, then the wait for another. */
-static void front_next(struct front *f)
-{
-    while (front_is_free(f) && f->early.len > 0) {
-        struct buf ahead = f->early;
-
-        buf_init(&f->early, ahead.max);
-        front_feed(f, buf_str(&ahead));
-        buf_done(&ahead);
-    }
-    if (front_is_free(f)) {
-        f->wants_body = false;
-        deadline_set(f, LIMIT_CLIENT_IDLE_MS);
-        wire_read(f->wire, true);
-    }
-}
-
-void front_open(struct wire *take_wire, const struct front_role *role, const struct ulid *sandbox, struct str early)
+void front_open(struct wire *take_wire, const struct front_role *role, const struct ulid *sandbox,
+                struct str early)
 {
     struct front *f = mem_alloc(sizeof(*f));
 
@@ -369,7 +375,6 @@ void front_want_body(struct exchange *x, bool wanted)
     if (x->over || x->request_whole || f->is_closing) {
         return;
     }
-    f->wants_body = wanted;
     wire_read(f->wire, wanted);
 }
 
@@ -378,7 +383,7 @@ bool front_client_gone(const struct exchange *x)
     return x->over || wire_peer_gone(x->front->wire);
 }
 
-/* ---- writing ------------------------------------------------------------------------------------- */
+/* ---- writing ---- */
 
 static void status_line(struct exchange *x, unsigned status, struct str reason)
 {
@@ -481,8 +486,11 @@ static void exchange_done(struct exchange *x)
         front_linger(f);
         return;
     }
-    if (!f->is_feeding) {
-        front_next(f);
+    /* Later, not here: answers that are given at once would nest as deep as requests were sent
+     * ahead. */
+    if (!f->is_feeding && !f->next_queued) {
+        f->next_queued = true;
+        loop_later(&f->next_later, next_now, f);
     }
 }
 
@@ -515,7 +523,7 @@ void front_answer(struct exchange *x, unsigned status, struct str fields, struct
     front_end(x, STR(""));
 }
 
-/* ---- after a switch of protocol ------------------------------------------------------------------ */
+/* ---- after a switch of protocol ---- */
 
 void front_switch(struct exchange *x, struct str reason, struct str fields)
 {
@@ -575,15 +583,24 @@ struct str front_reason(unsigned status)
         unsigned status;
         const char *text;
     } reasons[] = {
-        {101, "Switching Protocols"}, {200, "OK"},
-        {204, "No Content"},          {400, "Bad Request"},
-        {401, "Unauthorized"},        {403, "Forbidden"},
-        {404, "Not Found"},           {405, "Method Not Allowed"},
-        {408, "Request Timeout"},     {413, "Content Too Large"},
-        {429, "Too Many Requests"},   {431, "Request Header Fields Too Large"},
-        {500, "Internal Server Error"}, {501, "Not Implemented"},
-        {502, "Bad Gateway"},         {503, "Service Unavailable"},
-        {504, "Gateway Timeout"},     {505, "HTTP Version Not Supported"},
+        {101, "Switching Protocols"},
+        {200, "OK"},
+        {204, "No Content"},
+        {400, "Bad Request"},
+        {401, "Unauthorized"},
+        {403, "Forbidden"},
+        {404, "Not Found"},
+        {405, "Method Not Allowed"},
+        {408, "Request Timeout"},
+        {413, "Content Too Large"},
+        {429, "Too Many Requests"},
+        {431, "Request Header Fields Too Large"},
+        {500, "Internal Server Error"},
+        {501, "Not Implemented"},
+        {502, "Bad Gateway"},
+        {503, "Service Unavailable"},
+        {504, "Gateway Timeout"},
+        {505, "HTTP Version Not Supported"},
         {508, "Loop Detected"},
     };
 

@@ -116,15 +116,17 @@ static bool is_one_of(struct str name, const char *const *names, size_t count)
 bool head_is_hop(const struct head *h, struct str name)
 {
     static const char *const hop[] = {
-        "connection", "keep-alive",        "proxy-authenticate", "proxy-authorization", "proxy-connection",
-        "te",         "transfer-encoding", "trailer",            "upgrade",
+        "connection",          "keep-alive",       "proxy-authenticate",
+        "proxy-authorization", "proxy-connection", "te",
+        "transfer-encoding",   "trailer",          "upgrade",
     };
 
     if (is_one_of(name, hop, ARRAY_LEN(hop))) {
         return true;
     }
     for (unsigned i = 0; i < before_body(h); i++) {
-        if (str_eq_nocase(head_name(h, i), STR("connection")) && count_token(head_value(h, i), name) > 0) {
+        if (str_eq_nocase(head_name(h, i), STR("connection")) &&
+            count_token(head_value(h, i), name) > 0) {
             return true;
         }
     }

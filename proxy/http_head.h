@@ -1,5 +1,6 @@
 /*
- * The head of one message: first line and fields, as sent, inside one bounded block; and what a relay asks about it.
+ * The head of one message: first line and fields, as sent, inside one bounded block; and what a
+ * relay asks about it.
  *
  * Main thread. Slices that it gives are borrowed until the head changes.
  */
@@ -34,7 +35,8 @@ struct str head_method(const struct head *h);
 struct str head_target(const struct head *h);
 struct str head_name(const struct head *h, unsigned i);
 struct str head_value(const struct head *h, unsigned i);
-/* First value of a field that came before the body; ptr NULL when absent. name is compared without case. */
+/* First value of a field that came before the body; ptr NULL when absent. name is compared without
+ * case. */
 struct str head_get(const struct head *h, const char *name);
 unsigned head_count(const struct head *h, const char *name);
 /* Whether a list field (all of that name) has a token, without case. */
@@ -44,7 +46,8 @@ unsigned head_count_token(const struct head *h, const char *name, const char *to
 
 /* Fields that belong to one connection: RFC 9110 section 7.6.1, and whatever `Connection` names. */
 bool head_is_hop(const struct head *h, struct str name);
-/* Appends "Name: value\r\n" for every field that may travel on and that `drop` (NULL: none) does not name. */
+/* Appends "Name: value\r\n" for every field that may travel on and that `drop` (NULL: none) does
+ * not name. */
 typedef bool (*head_drop_fn)(struct str name, struct str value, const void *ctx);
 void head_copy(const struct head *h, struct buf *out, head_drop_fn drop, const void *ctx);
 /* The same for trailers; framing and routing fields never pass there. */

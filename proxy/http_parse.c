@@ -1,8 +1,9 @@
 /*
  * llhttp in strict mode, plus the refusals that a relay needs.
  *
- * Must never let a message pass whose length two parsers could see differently: any transfer coding but a single "chunked",
- * one in HTTP/1.0, a length beside it, two lengths, a version other than 1.0 and 1.1. Main thread.
+ * Must never let a message pass whose length two parsers could see differently: any transfer coding
+ * but a single "chunked", one in HTTP/1.0, a length beside it, two lengths, a version other
+ * than 1.0 and 1.1. Main thread.
  */
 #include "proxy/http_parse.h"
 
@@ -54,7 +55,8 @@ static int on_value(llhttp_t *ll, const char *at, size_t len)
     struct http_parser *p = ll->data;
     struct head *h = p->head;
 
-    return span_add(p, &h->fields[h->count].value_at, &h->fields[h->count].value_len, str_n(at, len));
+    return span_add(p, &h->fields[h->count].value_at, &h->fields[h->count].value_len,
+                    str_n(at, len));
 }
 
 static int on_value_complete(llhttp_t *ll)
@@ -177,7 +179,8 @@ static const llhttp_settings_t *settings(void)
     return &s;
 }
 
-void http_parser_init(struct http_parser *p, bool is_request, const struct http_events *events, void *ctx)
+void http_parser_init(struct http_parser *p, bool is_request, const struct http_events *events,
+                      void *ctx)
 {
     *p = (struct http_parser){.events = events, .ctx = ctx};
     llhttp_init(&p->ll, is_request ? HTTP_REQUEST : HTTP_RESPONSE, settings());
@@ -227,7 +230,8 @@ size_t http_parser_feed(struct http_parser *p, struct str bytes)
 
 bool http_parser_finish(struct http_parser *p)
 {
-    if (p->problem != HTTP_FINE || p->message_whole || !p->head_whole || p->framing != HTTP_UNTIL_CLOSE) {
+    if (p->problem != HTTP_FINE || p->message_whole || !p->head_whole ||
+        p->framing != HTTP_UNTIL_CLOSE) {
         return false;
     }
     /* It reports the pause that the end of a message asks for. */
@@ -244,7 +248,8 @@ bool http_parser_keeps_alive(const struct http_parser *p)
 {
     const struct head *h = p->head;
 
-    if ((p->framing == HTTP_UNTIL_CLOSE && !p->has_no_body) || head_has_token(h, "connection", "close")) {
+    if ((p->framing == HTTP_UNTIL_CLOSE && !p->has_no_body) ||
+        head_has_token(h, "connection", "close")) {
         return false;
     }
     return h->minor == 1 || head_has_token(h, "connection", "keep-alive");
@@ -253,15 +258,11 @@ bool http_parser_keeps_alive(const struct http_parser *p)
 const char *http_problem_text(const struct http_parser *p)
 {
     switch (p->problem) {
-    case HTTP_TOO_LARGE:
-        return "the head is larger than 64 KiB or has more than 100 fields";
-    case HTTP_BAD_VERSION:
-        return "only HTTP/1.1 and HTTP/1.0 are spoken here";
-    case HTTP_BAD_CODING:
-        return "the only transfer coding taken is chunked";
+    case HTTP_TOO_LARGE: return "the head is larger than 64 KiB or has more than 100 fields";
+    case HTTP_BAD_VERSION: return "only HTTP/1.1 and HTTP/1.0 are spoken here";
+    case HTTP_BAD_CODING: return "the only transfer coding taken is chunked";
     case HTTP_BAD:
-    case HTTP_FINE:
-        break;
+    case HTTP_FINE: break;
     }
     const char *reason = llhttp_get_error_reason(&p->ll);
 

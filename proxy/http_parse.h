@@ -22,7 +22,12 @@ enum http_problem {
 };
 
 /* How a body is framed. */
-enum http_framing { HTTP_NO_BODY, HTTP_LENGTH, HTTP_CHUNKED, HTTP_UNTIL_CLOSE };
+enum http_framing {
+    HTTP_NO_BODY,
+    HTTP_LENGTH,
+    HTTP_CHUNKED,
+    HTTP_UNTIL_CLOSE
+};
 
 struct http_events {
     /* The head is whole. True: the message has no body whatever it says (the answer to HEAD). */
@@ -46,10 +51,12 @@ struct http_parser {
     bool has_no_body; /* an answer without one whatever its fields say: HEAD, 1xx, 204, 304 */
 };
 
-void http_parser_init(struct http_parser *p, bool is_request, const struct http_events *events, void *ctx);
+void http_parser_init(struct http_parser *p, bool is_request, const struct http_events *events,
+                      void *ctx);
 /* Ready for a message whose head goes to `head`; also after one that is whole. */
 void http_parser_next(struct http_parser *p, struct head *head);
-/* Consumes bytes up to the end of the message at most; returns how many. Look at problem and message_whole after it. */
+/* Consumes bytes up to the end of the message at most; returns how many. Look at problem and
+ * message_whole after it. */
 size_t http_parser_feed(struct http_parser *p, struct str bytes);
 /* The connection was closed in order: true when that completes the message (framed until close). */
 bool http_parser_finish(struct http_parser *p);

@@ -1,5 +1,6 @@
 /*
- * A table from sandbox id to an entry that its owner embeds as first member. Constant time. Main thread.
+ * A table from sandbox id to an entry that its owner embeds as first member. Constant time. Main
+ * thread.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * The strings of a JSON text. Must never be taken in by a key that stands inside a string: quotes there are escaped, and a
- * string with an escape is passed over. Pure functions.
+ * The strings of a JSON text. Must never be taken in by a key that stands inside a string: quotes
+ * there are escaped, and a string with an escape is passed over. Pure functions.
  */
 #include "proxy/json_scan.h"
 
@@ -31,7 +31,8 @@ static void key_take(struct json_scan *s)
 static void value_tell(struct json_scan *s, bool is_object, json_scan_fn fn, void *ctx)
 {
     if (s->has_key && (is_object || s->has_string)) {
-        fn(ctx, s->depth, str_n(s->key, s->key_len), is_object ? (struct str){NULL, 0} : str_n(s->value, s->value_len));
+        fn(ctx, s->depth, str_n(s->key, s->key_len),
+           is_object ? (struct str){NULL, 0} : str_n(s->value, s->value_len));
     }
     s->has_key = s->has_string = false;
 }
@@ -44,9 +45,7 @@ static void plain_byte(struct json_scan *s, char c, json_scan_fn fn, void *ctx)
         s->is_odd = s->has_string = false;
         s->value_len = 0;
         break;
-    case ':':
-        key_take(s);
-        break;
+    case ':': key_take(s); break;
     case '{':
         value_tell(s, true, fn, ctx);
         s->depth++;
@@ -60,11 +59,8 @@ static void plain_byte(struct json_scan *s, char c, json_scan_fn fn, void *ctx)
         value_tell(s, false, fn, ctx);
         s->depth -= s->depth > 0;
         break;
-    case ',':
-        value_tell(s, false, fn, ctx);
-        break;
-    default:
-        break;
+    case ',': value_tell(s, false, fn, ctx); break;
+    default: break;
     }
 }
 

@@ -1,5 +1,6 @@
 /*
- * A look at the strings of a JSON text as it streams by: no tree, no memory, no judgement on its form. Pure.
+ * A look at the strings of a JSON text as it streams by: no tree, no memory, no judgement on its
+ * form. Pure.
  */
 #pragma once
 
@@ -22,7 +23,8 @@ struct json_scan {
     char value[JSON_SCAN_VALUE_MAX];
 };
 
-/* A string value, or with value.ptr NULL the start of an object, of a key at a depth (1 is the outermost object). */
+/* A string value, or with value.ptr NULL the start of an object, of a key at a depth (1 is the
+ * outermost object). */
 typedef void (*json_scan_fn)(void *ctx, unsigned depth, struct str key, struct str value);
 
 void json_scan_feed(struct json_scan *s, struct str bytes, json_scan_fn fn, void *ctx);

@@ -14,9 +14,9 @@
 #define LIMIT_CLIENT_IDLE_MS 120000
 #define LIMIT_CLIENT_HEAD_MS 10000
 /* A client that takes nothing of what we have for it. */
-#define LIMIT_CLIENT_STALL_MS 600000
+#define LIMIT_CLIENT_STALL_MS  600000
 #define LIMIT_CLIENT_LINGER_MS 1000
-#define LIMIT_CLIENTS 16384
+#define LIMIT_CLIENTS          16384
 
 #define LIMIT_BROKER_RETRY_MIN_MS 5
 #define LIMIT_BROKER_RETRY_MAX_MS 500
@@ -24,54 +24,57 @@
 #define LIMIT_BROKER_IN_BYTES  (4 * 65536)
 #define LIMIT_BROKER_OUT_BYTES (1024 * 1024)
 
-#define LIMIT_DOOR_HELLO_MS      5000
-#define LIMIT_DOOR_GREETING      64
-#define LIMIT_DOOR_RECORD_BYTES  4096
-#define LIMIT_DOOR_STREAMS       1024
-#define LIMIT_DOOR_RESCAN_MS     5000
-#define LIMIT_DOOR_RETRY_MS      100
-#define LIMIT_DOORS              100000
-#define LIMIT_DOOR_OUT_BYTES     262144
-#define LIMIT_DOOR_OPEN_MS       10000
+#define LIMIT_DOOR_HELLO_MS     5000
+#define LIMIT_DOOR_GREETING     64
+#define LIMIT_DOOR_RECORD_BYTES 4096
+#define LIMIT_DOOR_STREAMS      1024
+#define LIMIT_DOOR_RESCAN_MS    5000
+#define LIMIT_DOOR_RETRY_MS     100
+#define LIMIT_DOORS             100000
+#define LIMIT_DOOR_OUT_BYTES    262144
+#define LIMIT_DOOR_OPEN_MS      10000
 
-/* Idle streams to one app. Four seconds unless the app names its own keep-alive: Node and uvicorn close at five, and a
- * request written to a connection that the app has just closed is lost. */
-#define LIMIT_POOL_STREAMS      64
-#define LIMIT_POOL_IDLE_MS      4000
-#define LIMIT_POOL_IDLE_MAX_MS  60000
+/* Idle streams to one app. Four seconds unless the app names its own keep-alive: Node and uvicorn
+ * close at five, and a request written to a connection that the app has just closed is lost. */
+#define LIMIT_POOL_STREAMS     64
+#define LIMIT_POOL_IDLE_MS     4000
+#define LIMIT_POOL_IDLE_MAX_MS 60000
 
 #define LIMIT_UPSTREAM_HEAD_MS 900000
 /* A stream was closed; how long its end or reset may take to arrive on the standing connection. */
 #define LIMIT_UPSTREAM_END_MS 1000
 
-#define LIMIT_WAKE_BUDGET_MS   30000
-#define LIMIT_WAKE_PAGE_MS     1000
-#define LIMIT_WAKE_RETRY_MS    500
-#define LIMIT_WAKE_MEMORY_MS   2000
-#define LIMIT_WAITERS          2048
-#define LIMIT_WAITERS_OF_ONE   512
-#define LIMIT_HOPS             4
+#define LIMIT_WAKE_BUDGET_MS 30000
+#define LIMIT_WAKE_PAGE_MS   1000
+#define LIMIT_WAKE_RETRY_MS  500
+#define LIMIT_WAKE_MEMORY_MS 2000
+#define LIMIT_WAITERS        2048
+#define LIMIT_WAITERS_OF_ONE 512
+#define LIMIT_HOPS           4
 
-#define LIMIT_ROUTES           100000
-#define LIMIT_ROUTE_PORTS      64
+#define LIMIT_ROUTES            100000
+#define LIMIT_ROUTE_PORTS       64
 #define LIMIT_ROUTES_FILE_BYTES (64 * 1024 * 1024)
-#define LIMIT_ROUTES_SAVE_MS   200
-#define LIMIT_TEXT_BYTES       8192
+#define LIMIT_ROUTES_SAVE_MS    200
+#define LIMIT_TEXT_BYTES        8192
 
-#define LIMIT_ACTIVITY_MS 2000
-#define LIMIT_DRAIN_MS    3000
+#define LIMIT_ACTIVITY_MS    2000
+#define LIMIT_DRAIN_MS       3000
 #define LIMIT_DRAIN_QUIET_MS 100
 
 /* Credentials role. */
-#define LIMIT_CREDENTIALS_BODY_BYTES   (32LL * 1024 * 1024)
-#define LIMIT_CREDENTIALS_IDLE_MS      120000
-#define LIMIT_CREDENTIALS_CONNECT_MS   10000
-#define LIMIT_GRANTS                   1024
-#define LIMIT_GRANT_WAIT_MS            30000
-#define LIMIT_GRANT_ALONE_MS           900000
-#define LIMIT_GRANT_PROVIDERS          16
-#define LIMIT_GRANT_PATHS              32
-#define LIMIT_GRANT_QUERIES            64
-#define LIMIT_TOKEN_BYTES              512
-#define LIMIT_USAGE_QUEUE              1024
-#define LIMIT_RETRY_AFTER_S            60
+#define LIMIT_CREDENTIALS_BODY_BYTES (32LL * 1024 * 1024)
+#define LIMIT_CREDENTIALS_IDLE_MS    120000
+#define LIMIT_CREDENTIALS_CONNECT_MS 10000
+#define LIMIT_GRANTS                 1024
+#define LIMIT_GRANT_WAIT_MS          30000
+#define LIMIT_GRANT_ALONE_MS         900000
+#define LIMIT_GRANT_PROVIDERS        16
+#define LIMIT_GRANT_PATHS            32
+#define LIMIT_GRANT_QUERIES          64
+#define LIMIT_TOKEN_BYTES            512
+#define LIMIT_USAGE_QUEUE            1024
+#define LIMIT_RETRY_AFTER_S          60
+
+/* A body that waits is decoded into a buffer of twice a read. */
+_Static_assert(LIMIT_HEAD_BYTES <= 2 * LIMIT_READ_BYTES, "a head must fit into what is read ahead");

@@ -3,8 +3,8 @@
  *
  * Must never call into a role by itself but through the functions it was given. Main thread.
  *
- * The wheel has slots of 50 ms; a deadline further away than one turn of the wheel is looked at once per turn and stays.
- * It ticks only while something is set.
+ * The wheel has slots of 50 ms; a deadline further away than one turn of the wheel is looked at
+ * once per turn and stays. It ticks only while something is set.
  */
 #include "proxy/loop.h"
 
@@ -19,7 +19,8 @@
 static struct {
     uv_loop_t *uv;
     uv_check_t check;
-    uv_idle_t spin; /* active only while something waits to be freed, so that the loop does not sleep over it */
+    uv_idle_t spin; /* active only while something waits to be freed, so that the loop does not
+                       sleep over it */
     uv_timer_t tick;
     struct loop_later *later, *later_last;
     struct loop_deadline slots[SLOTS]; /* heads of rings */
@@ -96,7 +97,7 @@ void loop_later(struct loop_later *slot, void (*fn)(void *p), void *p)
     state.later_last = slot;
 }
 
-/* ---- deadlines --------------------------------------------------------------------------------- */
+/* ---- deadlines ---- */
 
 static void deadline_unlink(struct loop_deadline *d)
 {

@@ -26,19 +26,23 @@ struct loop_later {
     void (*fn)(void *p);
     void *p;
 };
+
 /* `slot` lives inside the object that is to be freed or called; it must not be queued already. */
 void loop_later(struct loop_later *slot, void (*fn)(void *p), void *p);
 
-/* A deadline inside its owner, good to about 50 ms. Zeroed is unset. Never blocks, costs no system call. */
+/* A deadline inside its owner, good to about 50 ms. Zeroed is unset. Never blocks, costs no system
+ * call. */
 struct loop_deadline {
     struct loop_deadline *prev, *next;
     int64_t at_ms;
     void (*fn)(void *ctx);
     void *ctx;
 };
+
 /* Sets or moves it: fn(ctx) runs once, not before delay_ms. */
 void loop_deadline_set(struct loop_deadline *d, int64_t delay_ms, void (*fn)(void *), void *ctx);
 void loop_deadline_clear(struct loop_deadline *d);
+
 static inline bool loop_deadline_is_set(const struct loop_deadline *d)
 {
     return d->prev != 0;

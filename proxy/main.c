@@ -26,7 +26,8 @@ struct options {
 
 static _Noreturn void usage(void)
 {
-    log_die("usage: sandboxd-proxy preview --data-dir DIR --port PORT, or sandboxd-proxy credentials --data-dir DIR");
+    log_die("usage: sandboxd-proxy preview --data-dir DIR --port PORT, "
+            "or sandboxd-proxy credentials --data-dir DIR");
 }
 
 static uint16_t read_port(const char *text)
@@ -73,7 +74,8 @@ static enum log_level read_level(void)
     return level;
 }
 
-/* Keys pass through the memory of this program: no core of it is ever written, nobody of the same uid reads it. */
+/* Keys pass through the memory of this program: no core of it is ever written, nobody of the same
+ * uid reads it. */
 static void harden(void)
 {
     const struct rlimit none = {0, 0};

@@ -8,5 +8,6 @@
 #include "proxy/front.h"
 #include "proxy/preview_routes.h"
 
-/* Public previews are everybody's. A private one is nobody's yet: whoever asks is told that it is unknown. */
+/* Public previews are everybody's. A private one is nobody's yet: whoever asks is told that it is
+ * unknown. */
 bool access_is_allowed(const struct route *r, const struct exchange *x);

@@ -1,5 +1,6 @@
 /*
- * Activity accounting: a ring of the rows that have something to tell, and a timer that runs only while it is not empty.
+ * Activity accounting: a ring of the rows that have something to tell, and a timer that runs only
+ * while it is not empty.
  *
  * Must never cost a system call per request. Main thread.
  */

@@ -1,5 +1,6 @@
 /*
- * Who is in use: open connections and the last byte per sandbox, told to sandboxd every two seconds. Main thread.
+ * Who is in use: open connections and the last byte per sandbox, told to sandboxd every two
+ * seconds. Main thread.
  */
 #pragma once
 

@@ -1,8 +1,9 @@
 /*
  * Streams into sandboxes.
  *
- * Must never hand a stream of one sandbox, or of an earlier run of its container, to a request for another: a stream
- * belongs to the gate it came through and carries the generation it was opened for. Main thread.
+ * Must never hand a stream of one sandbox, or of an earlier run of its container, to a request for
+ * another: a stream belongs to the gate it came through and carries the generation it was opened
+ * for. Main thread.
  */
 #include "proxy/preview_gate.h"
 
@@ -15,7 +16,12 @@
 
 #define GATE_BUCKETS 64
 
-enum stream_state { STREAM_OPENING, STREAM_BUSY, STREAM_IDLE, STREAM_CLOSED };
+enum stream_state {
+    STREAM_OPENING,
+    STREAM_BUSY,
+    STREAM_IDLE,
+    STREAM_CLOSED
+};
 
 struct stream {
     struct gate *gate; /* NULL once its sandbox is gone */
@@ -46,7 +52,7 @@ struct gate {
 
 static void (*gate_standing_fn)(const struct ulid *id);
 
-/* ---- streams --------------------------------------------------------------------------------------- */
+/* ---- streams ---- */
 
 static struct stream *stream_find(struct gate *g, uint64_t n)
 {
@@ -198,14 +204,14 @@ void stream_shutdown(struct stream *s)
     wire_shutdown(s->wire);
 }
 
-/* ---- the pool --------------------------------------------------------------------------------------- */
+/* ---- the pool ---- */
 
 void stream_keep(struct stream *s, int64_t idle_ms)
 {
     struct gate *g = s->gate;
 
-    if (!g || s->eof || s->in_order || s->is_reset || g->idle_count >= LIMIT_POOL_STREAMS || idle_ms <= 0 ||
-        wire_queued(s->wire) > 0) {
+    if (!g || s->eof || s->in_order || s->is_reset || g->idle_count >= LIMIT_POOL_STREAMS ||
+        idle_ms <= 0 || wire_queued(s->wire) > 0) {
         stream_close(s);
         return;
     }
@@ -229,8 +235,8 @@ static struct gate *gate_of(const struct ulid *id)
     return door ? door_data(door) : NULL;
 }
 
-struct stream *gate_reuse(const struct ulid *id, uint64_t generation, uint16_t port, int64_t idle_max_ms,
-                          const struct stream_events *events, void *ctx)
+struct stream *gate_reuse(const struct ulid *id, uint64_t generation, uint16_t port,
+                          int64_t idle_max_ms, const struct stream_events *events, void *ctx)
 {
     struct gate *g = gate_of(id);
     int64_t now_ms = loop_now_ms();
@@ -239,8 +245,8 @@ struct stream *gate_reuse(const struct ulid *id, uint64_t generation, uint16_t p
         return NULL;
     }
     for (struct stream *s = g->idle.idle_next; s != &g->idle; s = s->idle_next) {
-        if (s->port != port || s->generation != generation || now_ms - s->idle_since_ms > idle_max_ms ||
-            now_ms - s->idle_since_ms > s->idle_max_ms) {
+        if (s->port != port || s->generation != generation ||
+            now_ms - s->idle_since_ms > idle_max_ms || now_ms - s->idle_since_ms > s->idle_max_ms) {
             continue;
         }
         idle_unlink(s);
@@ -268,7 +274,7 @@ void gate_forget_idle(const struct ulid *id, uint64_t generation)
     }
 }
 
-/* ---- the standing connection ------------------------------------------------------------------------ */
+/* ---- the standing connection ---- */
 
 bool gate_is_standing(const struct ulid *id)
 {
@@ -323,7 +329,8 @@ static void standing_lost(struct gate *g, const char *why)
         for (struct stream *s = g->buckets[i], *next; s; s = next) {
             next = s->next;
             if (s->state == STREAM_OPENING) {
-                /* Told at the end of this turn: the owner may open another one, in this very bucket. */
+                /* Told at the end of this turn: the owner may open another one, in this very
+                 * bucket. */
                 loop_deadline_clear(&s->deadline);
                 s->is_reset = true;
             }
@@ -459,7 +466,7 @@ static void standing_accept(struct gate *g, struct wire *take_wire, struct str r
     }
 }
 
-/* ---- what comes through the door -------------------------------------------------------------------- */
+/* ---- what comes through the door ---- */
 
 static enum stream_result result_of(const struct record *hello)
 {
@@ -474,7 +481,8 @@ static enum stream_result result_of(const struct record *hello)
     return str_is(result, "timeout") ? STREAM_TIMEOUT : STREAM_UNREACHABLE;
 }
 
-static void stream_accept(struct gate *g, const struct record *hello, struct wire *take_wire, struct str rest)
+static void stream_accept(struct gate *g, const struct record *hello, struct wire *take_wire,
+                          struct str rest)
 {
     enum stream_result result = result_of(hello);
     struct stream *s = NULL;
@@ -501,7 +509,8 @@ static void stream_accept(struct gate *g, const struct record *hello, struct wir
     }
 }
 
-static void gate_connected(struct door *door, const struct record *hello, struct wire *take_wire, struct str rest)
+static void gate_connected(struct door *door, const struct record *hello, struct wire *take_wire,
+                           struct str rest)
 {
     struct gate *g = door_data(door);
     struct str role = record_get(hello, "role");

@@ -1,6 +1,6 @@
 /*
- * Streams into sandboxes (docs/protocols.md section 6): the standing connection, opening, the verdict on how a stream
- * ended, and the pool of idle ones.
+ * Streams into sandboxes (docs/protocols.md section 6): the standing connection, opening, the
+ * verdict on how a stream ended, and the pool of idle ones.
  *
  * Callbacks never run inside a call of this file. Main thread.
  */
@@ -24,7 +24,8 @@ enum stream_result {
 };
 
 struct stream_events {
-    /* Nothing of a request can have reached the app unless it is STREAM_OK; otherwise the stream is closed already. */
+    /* Nothing of a request can have reached the app unless it is STREAM_OK; otherwise the stream is
+     * closed already. */
     void (*opened)(void *ctx, enum stream_result result);
     void (*data)(void *ctx, struct str bytes);
     /* No more bytes. in_order: the app closed it and all its bytes are here. Close the stream. */
@@ -37,10 +38,12 @@ void gate_start(const char *data_dir, void (*standing)(const struct ulid *id));
 /* Whether that sandbox's relay holds its standing connection. */
 bool gate_is_standing(const struct ulid *id);
 
-/* An idle stream to that port of that run of the container, unless its last use is longer ago than idle_max_ms; or NULL. */
-struct stream *gate_reuse(const struct ulid *id, uint64_t generation, uint16_t port, int64_t idle_max_ms,
-                          const struct stream_events *events, void *ctx);
-/* Opens one; `opened` says how that went. NULL without a standing connection or with too many streams open. */
+/* An idle stream to that port of that run of the container, unless its last use is longer ago than
+ * idle_max_ms; or NULL. */
+struct stream *gate_reuse(const struct ulid *id, uint64_t generation, uint16_t port,
+                          int64_t idle_max_ms, const struct stream_events *events, void *ctx);
+/* Opens one; `opened` says how that went. NULL without a standing connection or with too many
+ * streams open. */
 struct stream *gate_open(const struct ulid *id, uint64_t generation, uint16_t port,
                          const struct stream_events *events, void *ctx);
 /* Closes what idles of another generation. */

@@ -18,7 +18,8 @@ static bool is_fold(struct str host, char fold[HOST_BYTES_MAX])
         if (c >= 'A' && c <= 'Z') {
             c = (char)(c - 'A' + 'a');
         }
-        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' || c == ':')) {
+        if (!((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
+              c == ':')) {
             return false;
         }
         fold[i] = c;
@@ -63,7 +64,8 @@ static bool parse_label(struct str label, struct preview_host *ret)
 {
     uint64_t port;
 
-    if (label.len < 2 + ULID_LEN + 2 || !str_starts(label, STR("s-")) || label.ptr[2 + ULID_LEN] != '-') {
+    if (label.len < 2 + ULID_LEN + 2 || !str_starts(label, STR("s-")) ||
+        label.ptr[2 + ULID_LEN] != '-') {
         return false;
     }
     if (!ulid_parse(str_cut(label, 2, 2 + ULID_LEN), &ret->id) ||
@@ -87,7 +89,8 @@ bool preview_host_parse(struct str host, struct str domain, struct preview_host 
     if (!cut_port(&name)) {
         return false;
     }
-    parsed.is_localhost = str_eq(str_cut(name, name.len - (name.len < 9 ? name.len : 9), name.len), LOCALHOST);
+    parsed.is_localhost =
+        str_eq(str_cut(name, name.len - (name.len < 9 ? name.len : 9), name.len), LOCALHOST);
     if (!cut_domain(&name, domain) && !cut_domain(&name, LOCALHOST)) {
         return false;
     }

@@ -15,6 +15,7 @@ struct preview_host {
     bool is_localhost; /* the name ends in localhost: only the machine's owner comes by it */
 };
 
-/* Strict: letters of either case, an optional :port of decimal digits, nothing else; no trailing dot. `domain` is
- * PREVIEW_DOMAIN in lower case; names under localhost are always known. False for anything else. */
+/* Strict: letters of either case, an optional :port of decimal digits, nothing else; no trailing
+ * dot. `domain` is PREVIEW_DOMAIN in lower case; names under localhost are always known. False for
+ * anything else. */
 bool preview_host_parse(struct str host, struct str domain, struct preview_host *ret_host);

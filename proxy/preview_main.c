@@ -26,7 +26,7 @@ static struct {
     bool is_draining;
 } preview;
 
-/* ---- the edge ------------------------------------------------------------------------------------------ */
+/* ---- the edge ---- */
 
 static void on_connection(uv_stream_t *listener, int status)
 {
@@ -54,12 +54,13 @@ static void listen_edge(uint16_t port)
         status = uv_listen((uv_stream_t *)&preview.listener, EDGE_BACKLOG, on_connection);
     }
     if (status < 0) {
-        log_die("PREVIEW_PORT: cannot listen on 127.0.0.1:%u: %s; free the port or choose another one", (unsigned)port,
-                uv_strerror(status));
+        log_die(
+            "PREVIEW_PORT: cannot listen on 127.0.0.1:%u: %s; free the port or choose another one",
+            (unsigned)port, uv_strerror(status));
     }
 }
 
-/* ---- sandboxd ------------------------------------------------------------------------------------------- */
+/* ---- sandboxd ---- */
 
 static void on_up(void *ctx)
 {
@@ -81,7 +82,8 @@ static void on_record(void *ctx, const struct record *r)
     }
 }
 
-static const struct broker_events broker_events = {.up = on_up, .down = on_down, .record = on_record};
+static const struct broker_events broker_events = {
+    .up = on_up, .down = on_down, .record = on_record};
 
 static void on_route_gone(struct route *r)
 {
@@ -89,11 +91,13 @@ static void on_route_gone(struct route *r)
     activity_forget(r);
 }
 
-static const struct routes_events routes_events = {.changed = wake_route_changed, .gone = on_route_gone};
+static const struct routes_events routes_events = {.changed = wake_route_changed,
+                                                   .gone = on_route_gone};
 
-/* ---- the end --------------------------------------------------------------------------------------------- */
+/* ---- the end ---- */
 
-/* Leaves when nothing was in flight for a moment: what the edge just sent on a kept connection may be on its way. */
+/* Leaves when nothing was in flight for a moment: what the edge just sent on a kept connection may
+ * be on its way. */
 static void drain_tick(uv_timer_t *timer)
 {
     int64_t now_ms = loop_now_ms();

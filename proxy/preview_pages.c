@@ -1,8 +1,8 @@
 /*
  * Pages and JSON of the preview proxy.
  *
- * Must never show a log line to anyone but a visitor by a localhost name, be cached, be indexed, or answer 200 in an app's
- * place. Everything that comes from elsewhere is escaped. Main thread.
+ * Must never show a log line to anyone but a visitor by a localhost name, be cached, be indexed, or
+ * answer 200 in an app's place. Everything that comes from elsewhere is escaped. Main thread.
  */
 #include "proxy/preview_pages.h"
 
@@ -20,36 +20,49 @@ static const char page_head[] =
 
 static const char page_style[] =
     "<style>"
-    ":root{--bg:#f6f7f9;--card:#fff;--ink:#1c2430;--soft:#667085;--line:#e4e7ec;--hue:#3b6cf6;--bad:#c4320a}"
-    "@media(prefers-color-scheme:dark){:root{--bg:#0f1318;--card:#171d25;--ink:#e8ecf2;--soft:#93a0b4;"
+    ":root{--bg:#f6f7f9;--card:#fff;--ink:#1c2430;--soft:#667085;--line:#e4e7ec;--hue:#3b6cf6;"
+    "--bad:#c4320a}"
+    "@media(prefers-color-scheme:dark){:root{--bg:#0f1318;--card:#171d25;--ink:#e8ecf2;"
+    "--soft:#93a0b4;"
     "--line:#263040;--hue:#6d95ff;--bad:#ff8a65}}"
     "*{box-sizing:border-box}html,body{height:100%;margin:0}"
-    "body{background:var(--bg);color:var(--ink);font:16px/1.5 system-ui,-apple-system,\"Segoe UI\",sans-serif;"
+    "body{background:var(--bg);color:var(--ink);font:16px/1.5 system-ui,-apple-system,\"Segoe "
+    "UI\",sans-serif;"
     "display:flex;align-items:center;justify-content:center;padding:24px}"
-    "main{background:var(--card);border:1px solid var(--line);border-radius:14px;max-width:34rem;width:100%;"
+    "main{background:var(--card);border:1px solid var(--line);border-radius:14px;"
+    "max-width:34rem;width:100%;"
     "padding:28px 30px;box-shadow:0 8px 30px rgba(16,24,40,.07)}"
     "h1{font-size:1.15rem;margin:0 0 .35rem;display:flex;align-items:center;gap:.65rem}"
     "p{margin:.25rem 0;color:var(--soft);overflow-wrap:anywhere}"
-    ".dot{width:.7rem;height:.7rem;border-radius:50%;background:var(--hue);animation:beat 1.4s ease-in-out infinite}"
+    ".dot{width:.7rem;height:.7rem;border-radius:50%;background:var(--hue);animation:beat 1.4s "
+    "ease-in-out infinite}"
     ".bad .dot{background:var(--bad);animation:none}"
-    ".bar{height:6px;border-radius:3px;background:var(--line);overflow:hidden;margin:1.1rem 0 .6rem}"
-    ".bar i{display:block;height:100%;width:4%;border-radius:3px;background:var(--hue);transition:width .5s linear}"
-    ".foot{display:flex;justify-content:space-between;gap:1rem;font-size:.86rem;font-variant-numeric:tabular-nums}"
-    "pre{background:var(--bg);border:1px solid var(--line);border-radius:9px;padding:12px 14px;margin:1rem 0 0;"
-    "font:12.5px/1.5 ui-monospace,SFMono-Regular,Menlo,monospace;max-height:18rem;overflow:auto;white-space:pre-wrap;"
+    ".bar{height:6px;border-radius:3px;background:var(--line);overflow:hidden;margin:1.1rem 0 "
+    ".6rem}"
+    ".bar i{display:block;height:100%;width:4%;border-radius:3px;background:var(--hue);"
+    "transition:width .5s linear}"
+    ".foot{display:flex;justify-content:space-between;gap:1rem;font-size:.86rem;"
+    "font-variant-numeric:tabular-nums}"
+    "pre{background:var(--bg);border:1px solid var(--line);border-radius:9px;padding:12px 14px;"
+    "margin:1rem 0 0;"
+    "font:12.5px/1.5 ui-monospace,SFMono-Regular,Menlo,monospace;max-height:18rem;overflow:auto;"
+    "white-space:pre-wrap;"
     "overflow-wrap:anywhere}"
-    "button{margin-top:1.1rem;font:inherit;font-weight:600;color:#fff;background:var(--hue);border:0;border-radius:9px;"
+    "button{margin-top:1.1rem;font:inherit;font-weight:600;color:#fff;background:var(--hue);"
+    "border:0;border-radius:9px;"
     "padding:.55rem 1.1rem;cursor:pointer}"
     "@media(prefers-color-scheme:dark){button{color:#0f1318}}"
     "@keyframes beat{50%{opacity:.35;transform:scale(.8)}}"
     "@media(prefers-reduced-motion:reduce){.dot{animation:none}}"
     "</style>";
 
-/* Asks where the start is, shows it, and loads the page again when there is something to load. A service worker of the app
- * may answer in our place: after a few answers that are none, the page is simply loaded again. */
+/* Asks where the start is, shows it, and loads the page again when there is something to load. A
+ * service worker of the app may answer in our place: after a few answers that are none, the page is
+ * simply loaded again. */
 static const char page_script[] =
     "<script>(function(){"
-    "var d=document,m=d.querySelector('main'),p=d.getElementById('p'),e=d.getElementById('e'),b=d.getElementById('b'),"
+    "var d=document,m=d.querySelector('main'),p=d.getElementById('p'),e=d.getElementById('e'),"
+    "b=d.getElementById('b'),"
     "t=Date.now()-(+m.dataset.elapsed),u=+m.dataset.usual,bad=0;"
     "function show(){var s=(Date.now()-t)/1000;e.textContent=s.toFixed(0)+' s';"
     "var w=u>0?s*1000/u:s/20;b.style.width=(4+92*(1-Math.exp(-1.6*w)))+'%';}"
@@ -61,7 +74,7 @@ static const char page_script[] =
     "['catch'](function(){if(++bad>=4){location.reload();return;}again(1000);});}"
     "setInterval(show,500);show();again(250);})();</script>";
 
-/* ---- pieces ------------------------------------------------------------------------------------------ */
+/* ---- pieces ---- */
 
 static void add_escaped(struct buf *out, struct str text)
 {
@@ -84,12 +97,17 @@ static void add_escaped(struct buf *out, struct str text)
 
 static void fields_begin(struct buf *out, bool is_page, int64_t retry_after_s)
 {
-    buf_puts(out, is_page ? "Content-Type: text/html; charset=utf-8\r\n"
-                            "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; "
-                            "script-src 'unsafe-inline'; connect-src 'self'; form-action 'self'; base-uri 'none'\r\n"
-                          : "Content-Type: application/json\r\n");
-    buf_puts(out, "Cache-Control: no-store\r\nX-Robots-Tag: noindex\r\nX-Content-Type-Options: nosniff\r\n"
-                  "Referrer-Policy: same-origin\r\n");
+    buf_puts(out,
+             is_page
+                 ? "Content-Type: text/html; charset=utf-8\r\n"
+                   "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; "
+                   "script-src 'unsafe-inline'; connect-src 'self'; form-action 'self'; base-uri "
+                   "'none'\r\n"
+                 : "Content-Type: application/json\r\n");
+    buf_puts(
+        out,
+        "Cache-Control: no-store\r\nX-Robots-Tag: noindex\r\nX-Content-Type-Options: nosniff\r\n"
+        "Referrer-Policy: same-origin\r\n");
     if (retry_after_s > 0) {
         buf_printf(out, "Retry-After: %" PRId64 "\r\n", retry_after_s);
     }
@@ -106,7 +124,8 @@ static void page_begin(struct buf *out, const char *title, const char *more)
     buf_puts(out, "</head><body>");
 }
 
-static void send_own(struct exchange *x, unsigned status, bool is_page, int64_t retry_after_s, const struct buf *body)
+static void send_own(struct exchange *x, unsigned status, bool is_page, int64_t retry_after_s,
+                     const struct buf *body)
 {
     BUF_AUTO(fields, 2048);
 
@@ -114,7 +133,7 @@ static void send_own(struct exchange *x, unsigned status, bool is_page, int64_t 
     front_answer(x, status, buf_str(&fields), buf_str(body));
 }
 
-/* ---- refusals ---------------------------------------------------------------------------------------- */
+/* ---- refusals ---- */
 
 static void json_error(struct buf *out, const char *code, const char *message, bool retryable)
 {
@@ -127,17 +146,20 @@ static void json_error(struct buf *out, const char *code, const char *message, b
 
 static const char *title_of(unsigned status)
 {
-    return status == 404 ? "Nothing here" : status < 500 ? "Not possible" : "The app is not there right now";
+    return status == 404  ? "Nothing here"
+           : status < 500 ? "Not possible"
+                          : "The app is not there right now";
 }
 
-void pages_refuse(struct exchange *x, unsigned status, const char *code, const char *message, int64_t retry_after_s,
-                  bool is_page)
+void pages_refuse(struct exchange *x, unsigned status, const char *code, const char *message,
+                  int64_t retry_after_s, bool is_page)
 {
     BUF_AUTO(body, PAGE_BYTES_MAX);
 
     if (is_page) {
         page_begin(&body, title_of(status), "");
-        buf_printf(&body, "<main class=\"bad\"><h1><span class=\"dot\"></span>%s</h1><p>", title_of(status));
+        buf_printf(&body, "<main class=\"bad\"><h1><span class=\"dot\"></span>%s</h1><p>",
+                   title_of(status));
         add_escaped(&body, str_of(message));
         buf_puts(&body, "</p></main></body></html>\n");
     } else {
@@ -158,15 +180,17 @@ void pages_late(struct exchange *x, const char *phase, const char *message, int6
     send_own(x, 503, false, retry_after_s, &body);
 }
 
-/* ---- waking ------------------------------------------------------------------------------------------ */
+/* ---- waking ---- */
 
 const char *pages_phase(const struct route *r, uint16_t port, char text[PAGES_PHASE_BYTES])
 {
     static const struct {
         const char *phase, *text;
     } phases[] = {
-        {"queued", "Waiting for its turn to start"}, {"image", "Preparing its image"},
-        {"starting", "Starting"},                    {"seeding", "Copying the template"},
+        {"queued", "Waiting for its turn to start"},
+        {"image", "Preparing its image"},
+        {"starting", "Starting"},
+        {"seeding", "Copying the template"},
         {"installing", "Installing packages"},
     };
     struct str phase = str_of(r->phase);
@@ -186,17 +210,22 @@ const char *pages_phase(const struct route *r, uint16_t port, char text[PAGES_PH
     return "Starting";
 }
 
-void pages_warm_up(struct exchange *x, const struct route *r, const struct preview_host *host, int64_t elapsed_ms)
+void pages_warm_up(struct exchange *x, const struct route *r, const struct preview_host *host,
+                   int64_t elapsed_ms)
 {
     char text[PAGES_PHASE_BYTES];
 
     BUF_AUTO(body, PAGE_BYTES_MAX);
 
-    page_begin(&body, "Starting the app", "<noscript><meta http-equiv=\"refresh\" content=\"2\"></noscript>");
-    buf_printf(&body, "<main data-elapsed=\"%" PRId64 "\" data-usual=\"%" PRId64 "\">", elapsed_ms, r->usual_ms);
-    buf_puts(&body, "<h1><span class=\"dot\"></span>Waking the app</h1><p id=\"p\" aria-live=\"polite\">");
+    page_begin(&body, "Starting the app",
+               "<noscript><meta http-equiv=\"refresh\" content=\"2\"></noscript>");
+    buf_printf(&body, "<main data-elapsed=\"%" PRId64 "\" data-usual=\"%" PRId64 "\">", elapsed_ms,
+               r->usual_ms);
+    buf_puts(&body,
+             "<h1><span class=\"dot\"></span>Waking the app</h1><p id=\"p\" aria-live=\"polite\">");
     buf_puts(&body, pages_phase(r, host->port, text));
-    buf_puts(&body, "</p><div class=\"bar\"><i id=\"b\"></i></div><p class=\"foot\"><span id=\"e\">");
+    buf_puts(&body,
+             "</p><div class=\"bar\"><i id=\"b\"></i></div><p class=\"foot\"><span id=\"e\">");
     buf_printf(&body, "%" PRId64 " s</span><span>", elapsed_ms / 1000);
     if (r->usual_ms > 0) {
         buf_printf(&body, "usually %.1f s", (double)r->usual_ms / 1000);
@@ -220,7 +249,8 @@ static void failed_page(struct exchange *x, const struct pages_failure *failure,
     BUF_AUTO(body, PAGE_BYTES_MAX);
 
     page_begin(&body, "The app did not start", "");
-    buf_puts(&body, "<main class=\"bad\"><h1><span class=\"dot\"></span>The app did not start</h1><p>");
+    buf_puts(&body,
+             "<main class=\"bad\"><h1><span class=\"dot\"></span>The app did not start</h1><p>");
     add_escaped(&body, str_of(failure->message));
     buf_puts(&body, "</p>");
     if (lines && lines[0] != '\0') {
@@ -233,7 +263,8 @@ static void failed_page(struct exchange *x, const struct pages_failure *failure,
     send_own(x, 503, true, failure->retry_after_s, &body);
 }
 
-void pages_failed(struct exchange *x, const struct pages_failure *failure, const struct preview_host *host, bool is_page)
+void pages_failed(struct exchange *x, const struct pages_failure *failure,
+                  const struct preview_host *host, bool is_page)
 {
     const char *lines = host->is_localhost ? failure->lines : NULL;
 
@@ -252,8 +283,8 @@ void pages_failed(struct exchange *x, const struct pages_failure *failure, const
     send_own(x, 503, false, failure->retry_after_s > 0 ? failure->retry_after_s : 5, &body);
 }
 
-void pages_poll(struct exchange *x, const char *state, const struct route *r, const struct preview_host *host,
-                int64_t elapsed_ms)
+void pages_poll(struct exchange *x, const char *state, const struct route *r,
+                const struct preview_host *host, int64_t elapsed_ms)
 {
     char text[PAGES_PHASE_BYTES];
 
@@ -265,6 +296,7 @@ void pages_poll(struct exchange *x, const char *state, const struct route *r, co
     json_escape(&body, str_of(pages_phase(r, host->port, text)));
     buf_puts(&body, ",\"detail\":");
     json_escape(&body, str_of(host->is_localhost && r->detail ? r->detail : ""));
-    buf_printf(&body, ",\"elapsed_ms\":%" PRId64 ",\"usual_ms\":%" PRId64 "}\n", elapsed_ms, r->usual_ms);
+    buf_printf(&body, ",\"elapsed_ms\":%" PRId64 ",\"usual_ms\":%" PRId64 "}\n", elapsed_ms,
+               r->usual_ms);
     send_own(x, 200, false, 0, &body);
 }

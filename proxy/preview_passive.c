@@ -37,7 +37,8 @@ static bool is_hot_reload(const struct head *h, struct str path)
     static const char *const paths[] = {"/__vite_ping", "/_next/webpack-hmr", "/_next/hmr"};
 
     if (head_has_token(h, "sec-websocket-protocol", "vite-hmr") ||
-        head_has_token(h, "sec-websocket-protocol", "vite-ping") || head_has_token(h, "accept", "text/x-vite-ping")) {
+        head_has_token(h, "sec-websocket-protocol", "vite-ping") ||
+        head_has_token(h, "accept", "text/x-vite-ping")) {
         return true;
     }
     for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
@@ -65,10 +66,12 @@ static bool is_prefetch(const struct head *h)
 static bool is_crawler(const struct head *h)
 {
     static const char *const marks[] = {
-        "googlebot", "bingbot",        "yandexbot",   "baiduspider",         "duckduckbot",  "applebot",
-        "petalbot",  "ahrefsbot",      "semrushbot",  "mj12bot",             "gptbot",       "ccbot",
-        "claudebot", "bytespider",     "amazonbot",   "facebookexternalhit", "twitterbot",   "slackbot",
-        "discordbot", "telegrambot",   "whatsapp",    "linkedinbot",         "skypeuripreview",
+        "googlebot",   "bingbot",     "yandexbot",       "baiduspider",
+        "duckduckbot", "applebot",    "petalbot",        "ahrefsbot",
+        "semrushbot",  "mj12bot",     "gptbot",          "ccbot",
+        "claudebot",   "bytespider",  "amazonbot",       "facebookexternalhit",
+        "twitterbot",  "slackbot",    "discordbot",      "telegrambot",
+        "whatsapp",    "linkedinbot", "skypeuripreview",
     };
     struct str agent = head_get(h, "user-agent");
 
@@ -87,5 +90,7 @@ enum passive_kind passive_kind_of(const struct head *request)
     if (is_favicon(path)) {
         return PASSIVE_FAVICON;
     }
-    return is_hot_reload(request, path) || is_prefetch(request) || is_crawler(request) ? PASSIVE_OTHER : PASSIVE_NOT;
+    return is_hot_reload(request, path) || is_prefetch(request) || is_crawler(request)
+               ? PASSIVE_OTHER
+               : PASSIVE_NOT;
 }

@@ -1,8 +1,8 @@
 /*
  * A request on a stream to its app, and the answer back.
  *
- * Must never send a request a second time once a byte of it may have reached the app, end an answer in order that broke
- * off, or read one side faster than the other takes it. Main thread.
+ * Must never send a request a second time once a byte of it may have reached the app, end an answer
+ * in order that broke off, or read one side faster than the other takes it. Main thread.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,18 +26,19 @@ static void count_byte(struct visit *v)
     }
 }
 
-/* ---- what the app is sent ---------------------------------------------------------------------------------- */
+/* ---- what the app is sent ---- */
 
 static bool starts_nocase(struct str s, struct str prefix)
 {
     return s.len >= prefix.len && str_eq_nocase(str_cut(s, 0, prefix.len), prefix);
 }
 
-/* The edge has removed what a client claimed and set its own; anything more of that family is somebody's invention. */
+/* The edge has removed what a client claimed and set its own; anything more of that family is
+ * somebody's invention. */
 static bool is_dropped(struct str name, struct str value, const void *ctx)
 {
-    static const char *const edge[] = {"x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-forwarded-port",
-                                       "x-forwarded-server"};
+    static const char *const edge[] = {"x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",
+                                       "x-forwarded-port", "x-forwarded-server"};
 
     (void)value;
     (void)ctx;
@@ -58,7 +59,8 @@ static bool wants_upgrade(const struct visit *v)
     const struct head *h = &v->x->request;
 
     /* Cleartext HTTP/2 would hide further requests from us. */
-    return v->x->is_upgrade && head_count(h, "upgrade") == 1 && !head_has_token(h, "upgrade", "h2c");
+    return v->x->is_upgrade && head_count(h, "upgrade") == 1 &&
+           !head_has_token(h, "upgrade", "h2c");
 }
 
 static void add_forwarded(const struct head *h, struct buf *out)
@@ -171,13 +173,14 @@ void relay_body(struct visit *v)
     }
 }
 
-/* ---- getting a stream ---------------------------------------------------------------------------------------- */
+/* ---- getting a stream ---- */
 
 static bool is_harmless(const struct exchange *x)
 {
     struct str method = head_method(&x->request);
 
-    return x->framing == HTTP_NO_BODY && (str_is(method, "GET") || x->is_head || str_is(method, "OPTIONS"));
+    return x->framing == HTTP_NO_BODY &&
+           (str_is(method, "GET") || x->is_head || str_is(method, "OPTIONS"));
 }
 
 void relay_open(struct visit *v)
@@ -204,7 +207,8 @@ void relay_open(struct visit *v)
     bool is_page = v->is_navigation;
 
     visit_over(v);
-    pages_refuse(x, 503, "busy", "The app has as many open connections as it may have.", 2, is_page);
+    pages_refuse(x, 503, "busy", "The app has as many open connections as it may have.", 2,
+                 is_page);
 }
 
 static void on_opened(void *ctx, enum stream_result result)
@@ -229,7 +233,7 @@ static void on_opened(void *ctx, enum stream_result result)
     relay_start(v);
 }
 
-/* ---- the answer ------------------------------------------------------------------------------------------------ */
+/* ---- the answer ---- */
 
 static bool is_length(struct str name, struct str value, const void *ctx)
 {
@@ -254,7 +258,8 @@ static void answer_bad(struct visit *v, const char *message)
 static void add_timing(const struct visit *v, struct buf *fields)
 {
     if (v->was_held) {
-        buf_printf(fields, "Server-Timing: wake;dur=%lld\r\n", (long long)(loop_now_ms() - v->x->began_ms));
+        buf_printf(fields, "Server-Timing: wake;dur=%lld\r\n",
+                   (long long)(loop_now_ms() - v->x->began_ms));
     }
 }
 
@@ -309,12 +314,14 @@ static const struct http_events relay_answer = {.head = on_head, .body = on_body
 /* How long this app keeps an idle connection, one second less; zero: not at all. */
 static int64_t idle_ms_of(const struct head *h)
 {
-    struct str list = head_get(h, "keep-alive"), part;
+    struct str list = head_get(h, "keep-alive");
+    struct str part;
     uint64_t seconds;
 
     while (list.ptr && str_split(&list, ',', &part)) {
         part = str_trim(part);
-        if (str_starts(part, STR("timeout=")) && str_to_u64(str_cut(part, 8, part.len), 3600, &seconds)) {
+        if (str_starts(part, STR("timeout=")) &&
+            str_to_u64(str_cut(part, 8, part.len), 3600, &seconds)) {
             int64_t ms = (int64_t)seconds * 1000 - 1000;
 
             return ms < LIMIT_POOL_IDLE_MAX_MS ? ms : LIMIT_POOL_IDLE_MAX_MS;
@@ -415,7 +422,7 @@ static void on_data(void *ctx, struct str bytes)
     }
 }
 
-/* ---- ends --------------------------------------------------------------------------------------------------------- */
+/* ---- ends ---- */
 
 static void switched_over(struct visit *v, bool in_order)
 {
@@ -461,7 +468,8 @@ static const struct stream_events relay_stream = {
 
 void relay_client_drained(struct visit *v)
 {
-    if (v->stream && !v->stream_over && (v->state == VISIT_RELAYING || v->state == VISIT_SWITCHED)) {
+    if (v->stream && !v->stream_over &&
+        (v->state == VISIT_RELAYING || v->state == VISIT_SWITCHED)) {
         stream_read(v->stream, true);
     }
 }
@@ -490,7 +498,8 @@ void relay_restart(struct visit *v)
     /* Close, 1012 "service restart", from a server: not masked (RFC 6455 section 7.4). */
     static const char close_1012[] = "\x88\x02\x03\xf4";
     struct exchange *x = v->x;
-    bool can_say = head_has_token(&x->request, "upgrade", "websocket") && ws_frames_at_boundary(&v->frames);
+    bool can_say =
+        head_has_token(&x->request, "upgrade", "websocket") && ws_frames_at_boundary(&v->frames);
 
     visit_over(v);
     if (can_say) {

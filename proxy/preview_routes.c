@@ -1,8 +1,9 @@
 /*
- * The route table and its file state/preview/routes, which holds the same records that sandboxd sends.
+ * The route table and its file state/preview/routes, which holds the same records that sandboxd
+ * sends.
  *
- * Must never wait for the disk: the file is written without fsync (a torn one is thrown away at the next start, and sandboxd
- * sends everything anyway). Main thread.
+ * Must never wait for the disk: the file is written without fsync (a torn one is thrown away at the
+ * next start, and sandboxd sends everything anyway). Main thread.
  */
 #include "proxy/preview_routes.h"
 
@@ -63,7 +64,7 @@ bool route_has_port(const struct route_ports *ports, uint16_t port)
     return false;
 }
 
-/* ---- the file --------------------------------------------------------------------------------------- */
+/* ---- the file ---- */
 
 static void add_ports(struct record_writer *w, const char *key, const struct route_ports *ports)
 {
@@ -89,7 +90,8 @@ static void row_save(struct ids_entry *entry, void *ctx)
 
 static int file_write(struct str content)
 {
-    int fd AUTOCLOSE = open(table.temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd AUTOCLOSE =
+        open(table.temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 
     while (fd >= 0 && content.len > 0) {
         ssize_t count = write(fd, content.ptr, content.len);
@@ -127,7 +129,7 @@ static void save_later(void)
     }
 }
 
-/* ---- records ---------------------------------------------------------------------------------------- */
+/* ---- records ---- */
 
 static void take_ports(const struct record *r, const char *key, struct route_ports *ret)
 {
@@ -167,7 +169,8 @@ static struct route *row_get(const struct ulid *id)
 
 static void take_route(const struct record *rec)
 {
-    struct str phase = record_get(rec, "phase"), detail = record_get(rec, "detail");
+    struct str phase = record_get(rec, "phase");
+    struct str detail = record_get(rec, "detail");
     struct ulid id;
     uint64_t number;
     struct route *r;
@@ -182,9 +185,13 @@ static void take_route(const struct record *rec)
     r->is_fresh = true;
     take_ports(rec, "port", &r->ports);
     take_ports(rec, "open", &r->open);
-    (void)snprintf(r->phase, sizeof r->phase, "%.*s", (int)(phase.len < 20 ? phase.len : 20), phase.ptr ? phase.ptr : "");
+    (void)snprintf(r->phase, sizeof r->phase, "%.*s", (int)(phase.len < 20 ? phase.len : 20),
+                   phase.ptr ? phase.ptr : "");
     free(r->detail);
-    r->detail = detail.len > 0 ? mem_dup(detail.ptr, detail.len < LIMIT_TEXT_BYTES ? detail.len : LIMIT_TEXT_BYTES) : NULL;
+    r->detail =
+        detail.len > 0
+            ? mem_dup(detail.ptr, detail.len < LIMIT_TEXT_BYTES ? detail.len : LIMIT_TEXT_BYTES)
+            : NULL;
     table.events->changed(r);
     save_later();
 }
@@ -285,7 +292,7 @@ bool routes_take(const struct record *r)
     return true;
 }
 
-/* ---- start ------------------------------------------------------------------------------------------ */
+/* ---- start ---- */
 
 /* A file that was cut short has no `synced` at its end and counts for nothing. */
 static void load(void)
@@ -305,7 +312,8 @@ static void load(void)
     }
     in = (struct buf){.ptr = text, .len = len, .cap = len, .max = len};
     table.is_loading = true;
-    while (record_next(&in, &frame, &e) == 1 && record_parse(frame, &r, &e) == 0 && routes_take(&r)) {
+    while (record_next(&in, &frame, &e) == 1 && record_parse(frame, &r, &e) == 0 &&
+           routes_take(&r)) {
         size_t used = (size_t)(frame.ptr - in.ptr) + frame.len;
 
         in.ptr += used;

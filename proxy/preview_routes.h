@@ -1,5 +1,6 @@
 /*
- * The route table: one row per sandbox as sandboxd told it, kept in a file for the time when sandboxd is away.
+ * The route table: one row per sandbox as sandboxd told it, kept in a file for the time when
+ * sandboxd is away.
  *
  * Main thread. Rows are borrowed until the `gone` event.
  */
@@ -16,7 +17,13 @@
 
 struct visit;
 
-enum route_state { ROUTE_ASLEEP, ROUTE_STARTING, ROUTE_RUNNING, ROUTE_STOPPING, ROUTE_FAILED };
+enum route_state {
+    ROUTE_ASLEEP,
+    ROUTE_STARTING,
+    ROUTE_RUNNING,
+    ROUTE_STOPPING,
+    ROUTE_FAILED
+};
 
 struct route_ports {
     uint16_t list[LIMIT_ROUTE_PORTS];

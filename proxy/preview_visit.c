@@ -1,8 +1,8 @@
 /*
  * Which app a request is for and whether it may go there; the life of a visit.
  *
- * Must never wake anything before access was checked, and tell nobody whether an unknown name is free or forbidden.
- * Main thread.
+ * Must never wake anything before access was checked, and tell nobody whether an unknown name is
+ * free or forbidden. Main thread.
  */
 #include "proxy/preview_visit.h"
 
@@ -38,7 +38,7 @@ bool visits_are_draining(void)
     return visits.draining;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------- */
+/* ---- life ---- */
 
 static void visit_freed(void *p)
 {
@@ -138,7 +138,7 @@ void visits_each_waiting(void (*fn)(struct visit *v))
     }
 }
 
-/* ---- may it ---------------------------------------------------------------------------------------------- */
+/* ---- may it ---- */
 
 /* Sec-Fetch says it; who does not send that asks for a page by taking HTML. */
 static bool is_navigation(const struct head *h)
@@ -170,14 +170,16 @@ static bool is_plain(struct exchange *x)
     if (str_is(head_method(h), "CONNECT")) {
         return refuse(x, 405, "method_not_allowed", "CONNECT is not served here.");
     }
-    if (target.len == 0 || (target.ptr[0] != '/' && !(str_is(target, "*") && str_is(head_method(h), "OPTIONS")))) {
+    if (target.len == 0 ||
+        (target.ptr[0] != '/' && !(str_is(target, "*") && str_is(head_method(h), "OPTIONS")))) {
         return refuse(x, 400, "invalid_request", "The request target must be a path.");
     }
     if (head_count(h, "host") != 1) {
         return refuse(x, 400, "invalid_request", "Exactly one Host is needed.");
     }
     if (head_count_token(h, "cdn-loop", "sandboxd") >= LIMIT_HOPS) {
-        return refuse(x, 508, "loop_detected", "This request came through here several times already: an app asks itself.");
+        return refuse(x, 508, "loop_detected",
+                      "This request came through here several times already: an app asks itself.");
     }
     return true;
 }
@@ -199,7 +201,8 @@ static struct route *find_route(struct exchange *x, struct preview_host *ret_hos
     }
     r = routes_find(&ret_host->id);
     if (!r && !routes_are_known()) {
-        pages_refuse(x, 503, "unavailable", "The preview service has just started and does not know its apps yet.", 1,
+        pages_refuse(x, 503, "unavailable",
+                     "The preview service has just started and does not know its apps yet.", 1,
                      is_navigation(&x->request));
         return NULL;
     }
@@ -210,12 +213,14 @@ static struct route *find_route(struct exchange *x, struct preview_host *ret_hos
     return r;
 }
 
-/* ---- our own path ------------------------------------------------------------------------------------------ */
+/* ---- our own path ---- */
 
-/* A path of this very host: one slash, no second one, no backslash, nothing that could end a header line. */
+/* A path of this very host: one slash, no second one, no backslash, nothing that could end a header
+ * line. */
 static bool is_local_path(struct str path)
 {
-    if (path.len == 0 || path.ptr[0] != '/' || (path.len > 1 && (path.ptr[1] == '/' || path.ptr[1] == '\\'))) {
+    if (path.len == 0 || path.ptr[0] != '/' ||
+        (path.len > 1 && (path.ptr[1] == '/' || path.ptr[1] == '\\'))) {
         return false;
     }
     for (size_t i = 0; i < path.len; i++) {
@@ -241,7 +246,8 @@ static void answer_retry(struct exchange *x, struct route *r, struct str to)
 
 static void answer_reserved(struct exchange *x, struct route *r, const struct preview_host *host)
 {
-    struct str target = head_target(&x->request), method = head_method(&x->request);
+    struct str target = head_target(&x->request);
+    struct str method = head_method(&x->request);
     const struct str retry = STR("/.sandboxd/retry?to=");
 
     if (str_eq(target, STR("/.sandboxd/wake")) && (str_is(method, "GET") || x->is_head)) {
@@ -253,7 +259,7 @@ static void answer_reserved(struct exchange *x, struct route *r, const struct pr
     }
 }
 
-/* ---- events of the front ------------------------------------------------------------------------------------- */
+/* ---- events of the front ---- */
 
 static void begin(struct exchange *x)
 {
@@ -314,10 +320,14 @@ static void raw_ended(struct exchange *x)
     }
 }
 
-const struct front_role preview_role = {
-    .begin = begin, .body = body, .drained = drained, .gone = gone, .raw = raw, .raw_ended = raw_ended};
+const struct front_role preview_role = {.begin = begin,
+                                        .body = body,
+                                        .drained = drained,
+                                        .gone = gone,
+                                        .raw = raw,
+                                        .raw_ended = raw_ended};
 
-/* ---- the end of the service ------------------------------------------------------------------------------------ */
+/* ---- the end of the service ---- */
 
 void visits_drain(void)
 {

@@ -1,6 +1,6 @@
 /*
- * One request on its way to an app: routing, holding, relaying. The three files preview_visit.c (which app, may it),
- * preview_wake.c (wait) and preview_relay.c (pass on) share it. Main thread.
+ * One request on its way to an app: routing, holding, relaying. The three files preview_visit.c
+ * (which app, may it), preview_wake.c (wait) and preview_relay.c (pass on) share it. Main thread.
  */
 #pragma once
 
@@ -93,5 +93,6 @@ void relay_body(struct visit *v);
 void relay_client_drained(struct visit *v);
 void relay_raw(struct visit *v, struct str bytes);
 void relay_raw_ended(struct visit *v);
-/* A WebSocket is told that the service restarts (1012), anything else that was switched is closed. */
+/* A WebSocket is told that the service restarts (1012), anything else that was switched is closed.
+ */
 void relay_restart(struct visit *v);

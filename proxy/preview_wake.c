@@ -1,8 +1,8 @@
 /*
  * Waiting for an app: one wake per sandbox however many wait, one outcome for all of them.
  *
- * Must never send a request on twice, read a body that waits, or ask for a wake before access was checked (preview_visit.c
- * does that). Main thread.
+ * Must never send a request on twice, read a body that waits, or ask for a wake before access was
+ * checked (preview_visit.c does that). Main thread.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ void wake_init(struct broker *broker)
     wakes.broker = broker;
 }
 
-/* ---- asking sandboxd --------------------------------------------------------------------------------- */
+/* ---- asking sandboxd ---- */
 
 static void ask_wake(struct route *r, uint16_t port)
 {
@@ -71,14 +71,15 @@ static void ask_status(struct route *r, uint16_t port)
     }
 }
 
-/* ---- answers ------------------------------------------------------------------------------------------ */
+/* ---- answers ---- */
 
 static int64_t elapsed_ms(const struct route *r)
 {
     return r->wake.began_ms > 0 ? loop_now_ms() - r->wake.began_ms : 0;
 }
 
-static void answer_failed(struct visit *v, const char *message, const char *lines, int64_t retry_after_s)
+static void answer_failed(struct visit *v, const char *message, const char *lines,
+                          int64_t retry_after_s)
 {
     const struct pages_failure failure = {
         .message = message ? message : "The app could not be started.",
@@ -95,10 +96,12 @@ static void answer_failed(struct visit *v, const char *message, const char *line
 
 static void answer_late(struct visit *v)
 {
-    char text[PAGES_PHASE_BYTES], message[512];
+    char text[PAGES_PHASE_BYTES];
+    char message[512];
     struct exchange *x = v->x;
     const struct route *r = v->route;
-    const char *why = r->wake.status_message ? r->wake.status_message : pages_phase(r, v->host.port, text);
+    const char *why =
+        r->wake.status_message ? r->wake.status_message : pages_phase(r, v->host.port, text);
     const char *phase = r->phase[0] ? r->phase : route_state_name(r->state);
 
     if (!broker_is_up(wakes.broker) && r->state != ROUTE_RUNNING) {
@@ -109,7 +112,8 @@ static void answer_late(struct visit *v)
     pages_late(x, phase, message, 5);
 }
 
-static void answer_refuse(struct visit *v, unsigned status, const char *code, const char *message, int64_t retry_after_s)
+static void answer_refuse(struct visit *v, unsigned status, const char *code, const char *message,
+                          int64_t retry_after_s)
 {
     struct exchange *x = v->x;
     bool is_page = v->is_navigation;
@@ -128,10 +132,11 @@ static void answer_passive(struct visit *v)
         front_end(x, STR(""));
         return;
     }
-    answer_refuse(v, 503, "asleep", "the app is asleep, and this kind of request does not wake it", 3600);
+    answer_refuse(v, 503, "asleep", "the app is asleep, and this kind of request does not wake it",
+                  3600);
 }
 
-/* ---- waiting ------------------------------------------------------------------------------------------ */
+/* ---- waiting ---- */
 
 static void waited_enough(void *ctx)
 {
@@ -245,7 +250,7 @@ void wake_try(struct visit *v)
     }
 }
 
-/* ---- what changes -------------------------------------------------------------------------------------- */
+/* ---- what changes ---- */
 
 static bool is_probed(const struct route *r, uint16_t port)
 {
@@ -257,7 +262,8 @@ static bool is_probed(const struct route *r, uint16_t port)
     return false;
 }
 
-/* Sends on who may go: everybody when the port is known to answer, else one who tries it out for all. */
+/* Sends on who may go: everybody when the port is known to answer, else one who tries it out for
+ * all. */
 static void check(struct route *r)
 {
     if (r->state != ROUTE_RUNNING || !gate_is_standing(&r->entry.id)) {
@@ -400,17 +406,21 @@ void wake_route_gone(struct route *r)
     free(w->status_lines);
 }
 
-/* ---- records ------------------------------------------------------------------------------------------- */
+/* ---- records ---- */
 
 static char *text_of(const struct record *rec, const char *key)
 {
     struct str text = record_get(rec, key);
 
-    return text.len == 0 ? NULL : mem_dup(text.ptr, text.len < LIMIT_TEXT_BYTES ? text.len : LIMIT_TEXT_BYTES);
+    return text.len == 0
+               ? NULL
+               : mem_dup(text.ptr, text.len < LIMIT_TEXT_BYTES ? text.len : LIMIT_TEXT_BYTES);
 }
 
-/* The texts are copied: an answer may start the next request of its connection, and that may end the failure. */
-static void fail_all(struct route *r, const char *failure, const char *last_lines, int64_t retry_after_s)
+/* The texts are copied: an answer may start the next request of its connection, and that may end
+ * the failure. */
+static void fail_all(struct route *r, const char *failure, const char *last_lines,
+                     int64_t retry_after_s)
 {
     char *message AUTOFREE = failure ? mem_strdup(failure) : NULL;
     char *lines AUTOFREE = last_lines ? mem_strdup(last_lines) : NULL;
@@ -434,7 +444,8 @@ static void take_wake_failed(struct route *r, const struct record *rec)
     w->message = text_of(rec, "message");
     w->lines = text_of(rec, "lines");
     w->retry_after_s = record_get_u64(rec, "retry_after_s", 3600, &seconds) ? (int64_t)seconds : 0;
-    memory_ms = w->retry_after_s * 1000 > LIMIT_WAKE_MEMORY_MS ? w->retry_after_s * 1000 : LIMIT_WAKE_MEMORY_MS;
+    memory_ms = w->retry_after_s * 1000 > LIMIT_WAKE_MEMORY_MS ? w->retry_after_s * 1000
+                                                               : LIMIT_WAKE_MEMORY_MS;
     w->failed_until_ms = now_ms + memory_ms;
     w->failed_page_until_ms = now_ms + (memory_ms > FAILURE_PAGE_MS ? memory_ms : FAILURE_PAGE_MS);
     w->sent = false;
@@ -480,14 +491,15 @@ bool wake_take(const struct record *rec)
     return true;
 }
 
-/* ---- the page's question --------------------------------------------------------------------------------- */
+/* ---- the page's question ---- */
 
 void wake_answer_poll(struct exchange *x, const struct route *r, const struct preview_host *host)
 {
     const struct route_wake *w = &r->wake;
     const char *state = "waking";
 
-    if (r->state == ROUTE_RUNNING && gate_is_standing(&r->entry.id) && route_has_port(&r->open, host->port)) {
+    if (r->state == ROUTE_RUNNING && gate_is_standing(&r->entry.id) &&
+        route_has_port(&r->open, host->port)) {
         state = "ready";
     } else if (loop_now_ms() < w->failed_page_until_ms) {
         state = "failed";

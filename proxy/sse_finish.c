@@ -1,8 +1,8 @@
 /*
  * Finish markers of OpenAI's chat completions and responses, of Anthropic's messages and of Gemini.
  *
- * Must never look for a marker in anything but the structure of a data line: the text of a model may contain all of them.
- * Pure functions.
+ * Must never look for a marker in anything but the structure of a data line: the text of a model
+ * may contain all of them. Pure functions.
  */
 #include "proxy/sse_finish.h"
 
@@ -12,7 +12,8 @@
 
 static bool is_terminal_type(enum sse_kind kind, struct str type)
 {
-    static const char *const responses[] = {"response.completed", "response.failed", "response.incomplete", "error"};
+    static const char *const responses[] = {"response.completed", "response.failed",
+                                            "response.incomplete", "error"};
 
     if (kind == SSE_MESSAGES) {
         return str_is(type, "message_stop") || str_is(type, "error");
@@ -77,7 +78,8 @@ static void line_feed(struct sse_finish *f, struct str bytes)
 
 static void line_end(struct sse_finish *f)
 {
-    if (f->is_data && f->kind == SSE_CHAT && str_eq(str_trim(str_n(f->start, f->start_len)), STR("[DONE]"))) {
+    if (f->is_data && f->kind == SSE_CHAT &&
+        str_eq(str_trim(str_n(f->start, f->start_len)), STR("[DONE]"))) {
         f->is_finished = true;
     }
     f->is_data = f->is_line_known = false;

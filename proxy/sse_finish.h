@@ -1,5 +1,6 @@
 /*
- * Whether the stream of a model came to its own end: some agents ask for ever when a cut stream looks finished. Pure.
+ * Whether the stream of a model came to its own end: some agents ask for ever when a cut stream
+ * looks finished. Pure.
  */
 #pragma once
 
@@ -8,7 +9,13 @@
 #include "lib/str.h"
 #include "proxy/json_scan.h"
 
-enum sse_kind { SSE_NONE, SSE_CHAT, SSE_MESSAGES, SSE_RESPONSES, SSE_GEMINI };
+enum sse_kind {
+    SSE_NONE,
+    SSE_CHAT,
+    SSE_MESSAGES,
+    SSE_RESPONSES,
+    SSE_GEMINI
+};
 
 /* Zeroed but for its kind is the start. */
 struct sse_finish {
@@ -23,5 +30,6 @@ struct sse_finish {
 /* By the last part of the path; SSE_NONE: nothing is expected. */
 enum sse_kind sse_kind_of(struct str path);
 void sse_finish_feed(struct sse_finish *f, struct str bytes);
-/* False when the stream ended without its finish marker (or an error event, which is an end too). */
+/* False when the stream ended without its finish marker (or an error event, which is an end too).
+ */
 bool sse_finish_is_whole(const struct sse_finish *f);

@@ -1,7 +1,8 @@
 /*
  * Connections over libuv streams.
  *
- * Must never buffer without bound by itself: whoever writes looks at wire_queued and stops its source. Main thread.
+ * Must never buffer without bound by itself: whoever writes looks at wire_queued and stops its
+ * source. Main thread.
  */
 #include "proxy/wire.h"
 

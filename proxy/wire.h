@@ -1,8 +1,9 @@
 /*
- * One connection, TCP or Unix: reading into a shared buffer, writing at once where the kernel takes it, closing.
+ * One connection, TCP or Unix: reading into a shared buffer, writing at once where the kernel takes
+ * it, closing.
  *
- * No callback ever runs inside a call of this file, so that an owner may close a wire from anywhere, its own callbacks
- * included; after wire_close nothing is called any more. Main thread.
+ * No callback ever runs inside a call of this file, so that an owner may close a wire from
+ * anywhere, its own callbacks included; after wire_close nothing is called any more. Main thread.
  */
 #pragma once
 
@@ -25,7 +26,8 @@ struct wire_events {
 
 struct wire;
 
-/* Takes the next connection of a listener. NULL when there is none or it is gone. Caller owns; wire_close it. */
+/* Takes the next connection of a listener. NULL when there is none or it is gone. Caller owns;
+ * wire_close it. */
 struct wire *wire_accept(uv_stream_t *listener);
 /* A Unix connection to path; connected or NULL. Never blocks. */
 struct wire *wire_connect_unix(const char *path);
@@ -34,7 +36,8 @@ struct wire *wire_connect_unix(const char *path);
 void wire_attach(struct wire *w, const struct wire_events *events, void *ctx);
 /* Starts and stops reading. The end is noticed only while reading. */
 void wire_read(struct wire *w, bool on);
-/* Up to WIRE_PARTS slices in order; what the kernel does not take is copied. Keep wire_queued small. */
+/* Up to WIRE_PARTS slices in order; what the kernel does not take is copied. Keep wire_queued
+ * small. */
 #define WIRE_PARTS 8
 void wire_write(struct wire *w, const struct str *parts, unsigned count);
 /* Bytes that have not left. */

@@ -1,5 +1,6 @@
 /*
- * A counter over WebSocket frames (RFC 6455 section 5.2). Must never change or keep a byte of them. Pure functions.
+ * A counter over WebSocket frames (RFC 6455 section 5.2). Must never change or keep a byte of them.
+ * Pure functions.
  */
 #include "proxy/ws_frames.h"
 

@@ -1,5 +1,6 @@
 /*
- * Where one WebSocket frame ends and the next begins, so that a frame of ours can stand between two. Pure.
+ * Where one WebSocket frame ends and the next begins, so that a frame of ours can stand between
+ * two. Pure.
  */
 #pragma once
 
