@@ -15,28 +15,33 @@
 
 #define MOUNTINFO_BYTES_MAX (4UL << 20)
 
+/* "040" → a blank; -1 when these are not three octal digits. */
+static int octal_parse(struct str digits)
+{
+    int value = 0;
+    for (size_t i = 0; i < digits.len; i++) {
+        if (digits.ptr[i] < '0' || digits.ptr[i] > '7') {
+            return -1;
+        }
+        value = value * 8 + (digits.ptr[i] - '0');
+    }
+    return digits.len == 3 && value <= UINT8_MAX ? value : -1;
+}
+
 /* The kernel writes blank, tab, newline and backslash as \ooo. */
 static bool path_unescape(struct str text, char ret_path[MOUNTS_PATH_BYTES])
 {
     size_t out = 0;
     for (size_t i = 0; i < text.len; i++) {
-        char c = text.ptr[i];
-        if (out + 1 >= MOUNTS_PATH_BYTES) {
-            return false;
-        }
+        int c = (uint8_t)text.ptr[i];
         if (c == '\\') {
-            int value = 0;
-            for (size_t digit = 1; digit <= 3; digit++) {
-                if (i + digit >= text.len || text.ptr[i + digit] < '0' ||
-                    text.ptr[i + digit] > '7') {
-                    return false;
-                }
-                value = value * 8 + (text.ptr[i + digit] - '0');
-            }
-            c = (char)value;
+            c = octal_parse(str_cut(text, i + 1, i + 4));
             i += 3;
         }
-        ret_path[out++] = c;
+        if (c < 0 || out + 1 >= MOUNTS_PATH_BYTES) {
+            return false;
+        }
+        ret_path[out++] = (char)c;
     }
     ret_path[out] = '\0';
     return true;

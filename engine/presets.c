@@ -164,18 +164,26 @@ static int file_compare(const void *a, const void *b)
     return strcmp(((const struct context_file *)a)->name, ((const struct context_file *)b)->name);
 }
 
-/* Opens one of the directories a context comes from. A missing one is fine unless it must be there.
- */
-static int context_walk_root(struct context *c, size_t slot, const char *path, bool is_needed,
-                             const char *prefix, const char *suffix, struct err *e)
+/* One of the directories that a context comes from. */
+struct context_source {
+    size_t slot; /* of the context's roots */
+    const char *path;
+    bool is_needed; /* a missing one is an error */
+    const char *prefix;
+    const char *suffix;
+};
+
+static int context_add(struct context *c, const struct context_source *source, struct err *e)
 {
-    c->roots[slot] = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (c->roots[slot] < 0) {
-        return is_needed || errno != ENOENT ? err_set(e, ERR_NOT_FOUND, errno, "%s", path) : 0;
+    int fd = open(source->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) {
+        bool is_fine = errno == ENOENT && !source->is_needed;
+        return is_fine ? 0 : err_set(e, ERR_NOT_FOUND, errno, "%s", source->path);
     }
+    c->roots[source->slot] = fd;
     struct context_walk walk = {
-        .context = c, .root = c->roots[slot], .prefix = prefix, .suffix = suffix};
-    return walk_run(&walk, e) < 0 ? err_wrap(e, "%s", path) : 0;
+        .context = c, .root = fd, .prefix = source->prefix, .suffix = source->suffix};
+    return walk_run(&walk, e) < 0 ? err_wrap(e, "%s", source->path) : 0;
 }
 
 /* The same name twice: what came later covers what came first, as a copy into one folder would. */
@@ -207,14 +215,11 @@ static int context_open(const struct config *config, const struct presets_image 
         c->roots[i] = -1;
     }
     (void)snprintf(path, sizeof(path), "%s/%s", config->presets_dir, image->context);
-    if (context_walk_root(c, 0, path, true, "", "", e) < 0) {
-        return -1;
-    }
-    if (image->parent < 0 && context_walk_root(c, 1, config->ca_dir, false, "ca/", ".crt", e) < 0) {
-        return -1;
-    }
-    if (*config->build_config_dir &&
-        context_walk_root(c, 2, config->build_config_dir, true, "build-config/", "", e) < 0) {
+    struct context_source own = {0, path, true, "", ""};
+    struct context_source ca = {1, config->ca_dir, false, "ca/", ".crt"};
+    struct context_source settings = {2, config->build_config_dir, true, "build-config/", ""};
+    if (context_add(c, &own, e) < 0 || (image->parent < 0 && context_add(c, &ca, e) < 0) ||
+        (*config->build_config_dir && context_add(c, &settings, e) < 0)) {
         return -1;
     }
     context_drop_doubles(c);

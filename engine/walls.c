@@ -200,7 +200,7 @@ static int walls_stands(struct walls *w, const char *wanted, struct err *e)
     if (generation == w->generation) {
         return 1;
     }
-    if (walls_list(w, &listed, NULL) < 0 || strcmp(listed, w->listed) != 0) {
+    if (walls_list(w, &listed, NULL) < 0 || !listed || strcmp(listed, w->listed) != 0) {
         return 0;
     }
     w->generation = generation;

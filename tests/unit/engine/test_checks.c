@@ -17,7 +17,7 @@
 #define PREVIEW     1999999001U
 #define CREDENTIALS 1999999002U
 
-static char root[] = "/tmp/engine-checks-XXXXXX";
+static char root[64];
 static struct config config;
 static struct checks_sources sources;
 static char version[CHECKS_INIT_VERSION_LEN + 1];
@@ -49,13 +49,13 @@ static int setup(void **state)
     char hex[CRYPTO_SHA256_HEX];
     struct ulid id;
     (void)umask(022);
-    memcpy(root + sizeof(root) - 7, "XXXXXX", 6);
+    (void)snprintf(root, sizeof(root), "/tmp/engine-checks-XXXXXX");
     assert_non_null(mkdtemp(root));
     config = test_config();
     config.data_dir = root;
     assert_true(ulid_parse(STR(TEST_ID), &id));
     crypto_sha256_hex(STR("program"), hex);
-    memcpy(version, hex, CHECKS_INIT_VERSION_LEN);
+    (void)snprintf(version, sizeof(version), "%.*s", CHECKS_INIT_VERSION_LEN, hex);
     static const char *const dirs[] = {"workspaces", "run",     "run/control", "run/in",
                                        "run/out",    "run/etc", "init"};
     for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {

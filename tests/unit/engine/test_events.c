@@ -28,6 +28,10 @@ static void test_container_line(void **state)
     assert_int_equal(events_parse_line(str_of(die), "/srv/other", &event), EVENTS_OTHER);
 }
 
+static const char wrong_id[] =
+    "{\"Type\":\"container\",\"Action\":\"die\",\"Actor\":{\"Attributes\":{"
+    "\"sandboxd.instance\":\"" DATA_DIR "\",\"sandboxd.sandbox\":\"../../etc\"}}}";
+
 static void test_other_lines(void **state)
 {
     (void)state;
@@ -38,8 +42,7 @@ static void test_other_lines(void **state)
         "7",
         "{\"Type\":\"container\"}",
         "{\"Type\":\"container\",\"Action\":\"exec_start: sh\"}",
-        "{\"Type\":\"container\",\"Action\":\"die\",\"Actor\":{\"Attributes\":{"
-        "\"sandboxd.instance\":\"" DATA_DIR "\",\"sandboxd.sandbox\":\"../../etc\"}}}",
+        wrong_id,
         "{\"Type\":\"container\",\"Action\":\"die\",\"Actor\":{\"Attributes\":[]}}",
         "{\"Type\":\"image\",\"Action\":\"pull\"}",
     };

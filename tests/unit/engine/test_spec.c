@@ -218,12 +218,13 @@ static void test_inspect(void **state)
     assert_false(got.is_ours);
 }
 
+static const char long_id[] = "{\"Id\":\"" CONTAINER_ID "a\",\"State\":{\"Status\":\"x\"}}";
+
 static void test_inspect_strange(void **state)
 {
     (void)state;
     static const char *const refused[] = {"{}", "[]", "{\"Id\":7}", "{\"Id\":\"a\",\"State\":{}}",
-                                          "{\"Id\":\"" CONTAINER_ID
-                                          "a\",\"State\":{\"Status\":\"x\"}}"};
+                                          long_id};
     struct config config = test_config();
     struct inspect got;
     struct ulid id;
