@@ -36,7 +36,8 @@ SERVICES="sandboxd-engine sandboxd preview-proxy credentials-proxy traefik"
 # ---- words -------------------------------------------------------------------------------------------
 
 STEP=start
-SAID=no
+# How a failure that was explained ends, in subshells too.
+SAID_STATUS=64
 
 say() { echo "  $*" >&2; }
 warn() { echo "  warning: $*" >&2; }
@@ -55,13 +56,13 @@ die() { # why, what to do...
         shift
         [ $# = 0 ] || printf '  do:  %s\n' "$@"
     } >&2
-    SAID=yes
-    exit 1
+    exit $SAID_STATUS
 }
 
 # A command that nobody expected to fail, or Ctrl-C.
 at_exit() { # status
-    [ "$1" != 0 ] && [ "$SAID" = no ] || return 0
+    [ "$1" != 0 ] && [ "$1" != 2 ] || return 0
+    [ "$1" != $SAID_STATUS ] || exit 1
     {
         echo
         echo "install: stopped at: $STEP (status $1)"
@@ -71,7 +72,6 @@ at_exit() { # status
 }
 
 usage() {
-    SAID=yes
     sed -n '/^#   /p' "$1" | sed -n '1,8s/^# \{0,1\}//p' >&2
     exit 2
 }
@@ -780,7 +780,7 @@ not_ready() {
 
 wait_ready() {
     local deadline=$((SECONDS + READY_SECONDS_MAX)) why='' service
-    while why=$(not_ready) || exit 1; [ -n "$why" ]; do
+    while why=$(not_ready) || exit $?; [ -n "$why" ]; do
         if [ "$SECONDS" -ge "$deadline" ]; then
             for service in $SERVICES; do
                 echo "    $service:" >&2

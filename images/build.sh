@@ -62,13 +62,28 @@ built() { # image:tag, content
     [ "$(docker image inspect -f '{{index .Config.Labels "sandboxd.content"}}' "$1" 2>/dev/null)" = "$2" ]
 }
 
+# What takes time, as it starts; nothing of what is there already.
+show_steps() {
+    local line held=''
+    while IFS= read -r line; do
+        case $line in
+        "Step "*" : FROM "* | "Step "*" : ARG "* | "Step "*" : LABEL "* | "Step "*" : ENV "*) held='' ;;
+        "Step "*) held=$line ;;
+        " ---> Using cache") held='' ;;
+        *)
+            [ -z "$held" ] || echo "    ${held:5:90}" >&2
+            held=''
+            ;;
+        esac
+    done
+}
+
 # The steps on the screen, everything in the log, the log's end on the screen if it fails.
 build() { # what, docker build arguments
     local what=$1
     shift
     say "building $what"
-    if ! DOCKER_BUILDKIT=0 docker build --network host "${options[@]}" "$@" "$context" 2>&1 | tee -a "$log" |
-        sed -un 's|^Step \([0-9]*/[0-9]*\) : \(.\{1,70\}\).*|    \1  \2|p' >&2; then
+    if ! DOCKER_BUILDKIT=0 docker build --network host "${options[@]}" "$@" "$context" 2>&1 | tee -a "$log" | show_steps; then
         tail -n 25 "$log" >&2
         die "building $what failed: the end of its output is above; run this again once the cause is gone"
     fi

@@ -1,5 +1,6 @@
 """What can be held against the files alone, and the installer's answers before it changes anything."""
 
+import json
 import os
 import pathlib
 import re
@@ -34,11 +35,11 @@ def test_traefik_gets_every_name_of_ours_blanked():
 def test_every_setting_that_a_program_reads_is_documented():
     read = set()
     for path in ROOT.glob("*/**/*.c"):
-        if path.parts[len(ROOT.parts)] in ("control", "engine", "proxy"):
-            text = path.read_text(encoding="utf-8")
-            read.update(re.findall(r'"((?:SANDBOXD_|PREVIEW_|CONSOLE_|API_|HTTP_)[A-Z_]*[A-Z])"', text))
-    inside = {"SANDBOXD_VERSION"}
-    assert read - inside - set(settings()) == set()
+        if path.parts[len(ROOT.parts)] in ("control", "engine", "proxy", "lib"):
+            read.update(re.findall(r'\benv_\w+\(\s*"([A-Z_]+)"', path.read_text(encoding="utf-8")))
+    for path in ROOT.glob("presets/providers/*.json"):
+        read.add(json.loads(path.read_text(encoding="utf-8"))["base_url_setting"])
+    assert len(read) > 20 and read - set(settings()) == set()
 
 
 def test_every_setting_has_words_above_it():
