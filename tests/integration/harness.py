@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import requests
+import yaml
 
 from tests.integration import docker as engine
 from tests.integration.client import Api, Preview
@@ -51,6 +52,7 @@ class Stack:
         self.data = TEST_DIR / self.name
         self.logs = TEST_DIR / f"{self.name}.logs"
         self.programs_dir = TEST_DIR / f"{self.name}.bin"
+        self.share = TEST_DIR / f"{self.name}.share"
         self.owner_file = TEST_DIR / f"{self.name}.owner"
         self.bridge = f"sbt{secrets.token_hex(2)}"
         self.token = f"sk_{secrets.token_hex(20)}"
@@ -73,7 +75,7 @@ class Stack:
             "SANDBOXD_API_TOKENS": f"test={self.token}",
             "SANDBOXD_UID_BASE": str(self.uid_base),
             "SANDBOXD_BRIDGE": self.bridge,
-            "SANDBOXD_PRESETS_DIR": str(ROOT / "presets"),
+            "SANDBOXD_PRESETS_DIR": str(self.share / "presets"),
             "SANDBOXD_CONSOLE_DIR": str(ROOT / "console" / "dist"),
             "SANDBOXD_INIT_SOURCE": str(self.programs_dir / "sandboxd-init"),
             "SANDBOXD_LOG_LEVEL": "debug",
@@ -113,6 +115,7 @@ class Stack:
             json.dumps({"pid": os.getpid(), "start": start_time(os.getpid()), "bridge": self.bridge}), encoding="utf-8"
         )
         copy_programs(self.programs_dir)
+        self._install_share()
         data = str(self.data)
         self._add("engine", [], self.settings, 0)
         self._add("control", [], self.settings, 0)
@@ -120,6 +123,15 @@ class Stack:
         self._add("preview", preview, {}, self.uid_base - PREVIEW_UID_BELOW)
         credentials = ["credentials", "--data-dir", data]
         self._add("credentials", credentials, {}, self.uid_base - CREDENTIALS_UID_BELOW)
+
+    def _install_share(self):
+        """The folder that the product's image has as /usr/share/sandboxd."""
+        shutil.copytree(ROOT / "presets", self.share / "presets", symlinks=True)
+        written = ROOT / "docs" / "openapi.yaml"
+        if written.exists():
+            described = yaml.safe_load(written.read_text(encoding="utf-8"))
+            text = json.dumps(described, separators=(",", ":"), default=str)
+            (self.share / "openapi.json").write_text(text, encoding="utf-8")
 
     def _add(self, role, args, env, uid):
         log = self.logs / f"{role}.log"
@@ -228,7 +240,7 @@ def remove_leftovers(name, bridge):
         engine.docker("rm", "-f", "-v", container, check=False)
     remove_network(bridge)
     remove_table(bridge)
-    for path in (data, TEST_DIR / f"{name}.bin"):
+    for path in (data, TEST_DIR / f"{name}.bin", TEST_DIR / f"{name}.share"):
         shutil.rmtree(path, ignore_errors=True)
     keep = os.environ.get("SANDBOXD_TEST_KEEP_LOGS")
     if not keep:

@@ -255,10 +255,21 @@ class Credentials(Listener):
         sock.shutdown(socket.SHUT_WR)
 
 
+@contextlib.contextmanager
+def own_network():
+    """A network of its own, with the engine's resolver in each container, as a sandbox's has."""
+    name = f"init-{secrets.token_hex(4)}"
+    engine.docker("network", "create", name)
+    try:
+        yield name
+    finally:
+        engine.docker("network", "rm", name)
+
+
 class Sandbox:
     """One container with sandboxd-init as its PID 1, hardened as a sandbox is. A context manager."""
 
-    def __init__(self, files=None, template=None, options=()):
+    def __init__(self, files=None, template=None, options=("--network", "none")):
         self.name = f"init-{secrets.token_hex(4)}"
         self.dir = TEST_DIR / self.name
         self.home = self.dir / "home"

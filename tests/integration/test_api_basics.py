@@ -5,9 +5,11 @@ import re
 import pytest
 
 from tests.integration.client import assert_error, last_id, raw_request
+from tests.integration.programs import wait_until
 
 ULID = re.compile(r"^[0-7][0-9a-hjkmnp-tv-z]{25}$")
 TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+MEASURE_SECONDS_MAX = 120
 NO_SUCH = "01arz3ndektsv4rrffq69g5fav"
 
 
@@ -70,13 +72,19 @@ def test_answers_are_one_line_and_sed_finds_the_id(api, apps):
 
 def test_the_list_shows_sandbox_status_image_and_disk_awake_and_asleep(api, apps):
     sandbox = apps.sandbox()
+
+    def listed():
+        rows = api.get("/v1/apps?limit=200").json()["apps"]
+        return next(a for a in rows if a["id"] == sandbox["app_id"])
+
+    # Null until it was measured for the first time.
+    wait_until(lambda: listed()["sandbox"]["disk_bytes"] is not None, MEASURE_SECONDS_MAX, listed)
     for status in ("running", "stopped"):
-        listed = api.get("/v1/apps?limit=200").json()["apps"]
-        row = next(a for a in listed if a["id"] == sandbox["app_id"])
+        row = listed()
         assert row["sandbox"]["sandbox_id"] == sandbox["id"]
         assert row["sandbox"]["status"] == status
         assert row["sandbox"]["image"], row
-        assert isinstance(row["sandbox"]["disk_bytes"], int)
+        assert row["sandbox"]["disk_bytes"] > 0
         assert row["sandbox"]["ports"] == [3000]
         assert row["sandbox"]["preview_url"].startswith("http://s-" + sandbox["id"] + "-3000.preview.localhost")
         if status == "running":
@@ -161,9 +169,15 @@ def test_a_token_in_another_form_is_no_token(api, stack):
         assert_error(answer, 401, "unauthorized")
 
 
-@pytest.mark.parametrize("path", ["/v1/nothing", "/v1", "/v2/apps", "/nothing", "/v1/apps/", "/v1/apps//"])
+@pytest.mark.parametrize("path", ["/v1/nothing", "/v1", "/v2/apps", "/nothing", "/v1/apps/x/y/z"])
 def test_an_unknown_path_is_a_404(api, path):
     assert_error(api.get(path), 404, "not_found")
+
+
+@pytest.mark.parametrize("path", ["/v1/apps/", "/v1/apps//", "//v1/apps"])
+def test_a_path_with_an_empty_part_is_nothing(api, path):
+    answer = api.get(path)
+    assert_error(answer, answer.status_code, {400: "invalid_request", 404: "not_found"}[answer.status_code])
 
 
 @pytest.mark.parametrize("method,path", [("PUT", "/v1/apps"), ("DELETE", "/v1/apps"), ("POST", "/v1/presets")])

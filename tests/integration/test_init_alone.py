@@ -12,7 +12,7 @@ import time
 import pytest
 
 from tests.integration import docker as engine
-from tests.integration.init_fakes import Sandbox, new_id, wait_for
+from tests.integration.init_fakes import Sandbox, new_id, own_network, wait_for
 
 SERVER = """
 import http.server, os, socketserver, sys
@@ -235,15 +235,25 @@ def test_a_signal_from_inside_does_not_stop_the_sandbox(sandbox):
 # ---- the way in --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "::", "bridge"])
-def test_a_stream_reaches_a_server_wherever_it_listens(host):
-    command = f"'exec python3 server.py {host}'" if host != "bridge" else "exec python3 server.py $(hostname -i)"
-    options = () if ":" not in host else ("--sysctl", "net.ipv6.conf.all.disable_ipv6=0")
-    with Sandbox({**APP, "sandbox.yaml": MANIFEST.replace("exec python3 server.py", command)}, options=options) as sandbox:
+def ask_server_at(host, options):
+    manifest = MANIFEST.replace("exec python3 server.py", f"'exec python3 server.py {host}'")
+    with Sandbox({**APP, "sandbox.yaml": manifest}, options=options) as sandbox:
         wait_open(sandbox)
         n, answer = sandbox.preview.request(3000, b"GET /y HTTP/1.0\r\n\r\n")
         assert b"answer of /y" in answer
         assert sandbox.preview.ends.get(timeout=5) == ("end", n)
+        time.sleep(1)
+        assert not sandbox.control.of("other_port"), "the engine's resolver is nobody's app"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1", "::"])
+def test_a_stream_reaches_a_server_wherever_it_listens(host):
+    ask_server_at(host, ("--network", "none", "--sysctl", "net.ipv6.conf.all.disable_ipv6=0"))
+
+
+def test_a_stream_reaches_a_server_on_the_bridge_address():
+    with own_network() as network:
+        ask_server_at("$(hostname -i)", ("--network", network))
 
 
 def test_a_port_nobody_listens_on_is_refused_at_once(sandbox):
