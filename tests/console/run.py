@@ -21,6 +21,7 @@ from tests.console.tls import TlsProxy  # noqa: E402
 from tests.integration import harness  # noqa: E402
 from tests.integration.conftest import Apps  # noqa: E402
 from tests.integration.edge import Edge  # noqa: E402
+from tests.integration.programs import SANITISER_ENV  # noqa: E402
 from tests.stubs.model_server import ModelServer  # noqa: E402
 
 DOMAIN = "sandboxd.test"
@@ -37,7 +38,7 @@ def setup_code(stack):
     """The one-time code, as the owner gets it on the server."""
     done = subprocess.run(
         [stack.programs_dir / "sandboxd", "console-code"],
-        env={"PATH": os.environ["PATH"], **stack.settings},
+        env={"PATH": os.environ["PATH"], **SANITISER_ENV, **stack.settings},
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     found = SETUP_CODE.search(done.stdout)
