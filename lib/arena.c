@@ -7,16 +7,16 @@
 #include <stdio.h>
 
 #if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
-#define ARENA_POISON(p, n) ASAN_POISON_MEMORY_REGION(p, n)
-#define ARENA_UNPOISON(p, n) ASAN_UNPOISON_MEMORY_REGION(p, n)
+#    include <sanitizer/asan_interface.h>
+#    define ARENA_POISON(p, n)   ASAN_POISON_MEMORY_REGION(p, n)
+#    define ARENA_UNPOISON(p, n) ASAN_UNPOISON_MEMORY_REGION(p, n)
 #else
-#define ARENA_POISON(p, n) ((void)(p), (void)(n))
-#define ARENA_UNPOISON(p, n) ((void)(p), (void)(n))
+#    define ARENA_POISON(p, n)   ((void)(p), (void)(n))
+#    define ARENA_UNPOISON(p, n) ((void)(p), (void)(n))
 #endif
 
 #define ARENA_BLOCK_BYTES 4096
-#define ARENA_ALIGN 16
+#define ARENA_ALIGN       16
 
 struct arena_block {
     struct arena_block *next; /* owned */
@@ -61,8 +61,13 @@ void arena_reset(struct arena *a)
     if (!a->blocks) {
         return;
     }
-    arena_drop(a->blocks->next);
-    a->blocks->next = NULL;
+    /* The oldest is the smallest: one big request is not kept for ever. */
+    while (a->blocks->next) {
+        struct arena_block *newest = a->blocks;
+        a->blocks = newest->next;
+        newest->next = NULL;
+        arena_drop(newest);
+    }
     ARENA_POISON(a->blocks->bytes, a->blocks->size);
     a->blocks->used = 0;
     a->total = a->blocks->size;
@@ -70,8 +75,10 @@ void arena_reset(struct arena *a)
 
 static struct arena_block *arena_grow(struct arena *a, size_t size)
 {
-    size_t want = size > ARENA_BLOCK_BYTES ? size : ARENA_BLOCK_BYTES;
-    if (want > a->max || a->total > a->max - want) {
+    size_t left = a->max - a->total;
+    size_t want = left < ARENA_BLOCK_BYTES ? left : ARENA_BLOCK_BYTES;
+    want = size > want ? size : want;
+    if (want > left) {
         return NULL;
     }
     struct arena_block *block = malloc(sizeof(*block) + want);

@@ -1,8 +1,8 @@
 /*
  * Growing byte buffer with a maximum that its owner chooses.
  *
- * ptr is never NULL and always terminated. Appending past max sets failed and appends nothing more; check once with buf_ok.
- * Not shared between threads.
+ * ptr is never NULL and always terminated. Appending past max sets failed and appends nothing more;
+ * check once with buf_ok. Not shared between threads.
  */
 #pragma once
 
@@ -33,9 +33,11 @@ void buf_add_str(struct buf *b, struct str s);
 void buf_puts(struct buf *b, const char *text);
 void buf_putc(struct buf *b, char c);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void buf_vprintf(struct buf *b, const char *fmt, va_list args) __attribute__((format(printf, 2, 0)));
+void buf_vprintf(struct buf *b, const char *fmt, va_list args)
+    __attribute__((format(printf, 2, 0)));
 
-/* Room for at least `want` more bytes at ptr + len; returns false (and sets failed) past max. Use buf_grew after writing. */
+/* Room for at least `want` more bytes at ptr + len; returns false (and sets failed) past max. Use
+ * buf_grew after writing. */
 bool buf_reserve(struct buf *b, size_t want);
 void buf_grew(struct buf *b, size_t len);
 /* Drops bytes at the front. */
@@ -56,6 +58,6 @@ static inline struct str buf_str(const struct buf *b)
 char *buf_take(struct buf *b) __attribute__((warn_unused_result));
 
 /* struct buf b BUF_AUTO(65536); declares and initialises, freed at scope end. */
-#define BUF_AUTO(name, maximum)                                                                    \
+#define BUF_AUTO(name, maximum) \
     struct buf name __attribute__((cleanup(buf_done))) = {.max = (maximum), .ptr = buf_empty_}
 extern char buf_empty_[1];

@@ -1,5 +1,6 @@
 /*
- * Time: monotonic milliseconds for deadlines, wall-clock milliseconds for people. Never mixed. Any thread.
+ * Time: monotonic milliseconds for deadlines, wall-clock milliseconds for people. Never mixed. Any
+ * thread.
  */
 #pragma once
 

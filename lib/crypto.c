@@ -15,10 +15,10 @@
 #include "lib/mem.h"
 
 #define CRYPTO_ARGON_MEMORY_KIB 19456
-#define CRYPTO_ARGON_PASSES 2
+#define CRYPTO_ARGON_PASSES     2
 #define CRYPTO_ARGON_HASH_BYTES 32
 #define CRYPTO_ARGON_SALT_BYTES 16
-#define CRYPTO_ARGON_PREFIX "argon2id$m=19456,t=2,p=1$"
+#define CRYPTO_ARGON_PREFIX     "argon2id$m=19456,t=2,p=1$"
 
 void crypto_random(void *bytes, size_t len)
 {
@@ -166,20 +166,23 @@ int crypto_unbase64(struct str text, bool url_alphabet, struct buf *out, struct 
     return group != 0 ? err_set(e, ERR_INVALID, 0, "not base64: loose bits at the end") : 0;
 }
 
-static int crypto_argon2id(struct str password, struct str salt, uint8_t hash[CRYPTO_ARGON_HASH_BYTES],
-                           struct err *e)
+static int crypto_argon2id(struct str password, struct str salt,
+                           uint8_t hash[CRYPTO_ARGON_HASH_BYTES], struct err *e)
 {
     uint32_t memory = CRYPTO_ARGON_MEMORY_KIB;
     uint32_t passes = CRYPTO_ARGON_PASSES;
     uint32_t lanes = 1;
+
     union {
         const char *ours;
         void *theirs;
     } pass = {.ours = password.ptr};
+
     union {
         const char *ours;
         void *theirs;
     } grain = {.ours = salt.ptr};
+
     OSSL_PARAM params[] = {
         OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_PASSWORD, pass.theirs, password.len),
         OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_SALT, grain.theirs, salt.len),

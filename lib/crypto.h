@@ -1,5 +1,6 @@
 /*
- * Cryptography: the one wrapper of OpenSSL. Hashes, random bytes, sealed boxes, password hashes, base64, hex. Any thread.
+ * Cryptography: the one wrapper of OpenSSL. Hashes, random bytes, sealed boxes, password hashes,
+ * base64, hex. Any thread.
  */
 #pragma once
 
@@ -11,10 +12,10 @@
 #include "lib/err.h"
 #include "lib/str.h"
 
-#define CRYPTO_KEY_BYTES 32
+#define CRYPTO_KEY_BYTES    32
 #define CRYPTO_SHA256_BYTES 32
-#define CRYPTO_SHA256_HEX 65
-#define CRYPTO_KEY_ID_HEX 17
+#define CRYPTO_SHA256_HEX   65
+#define CRYPTO_KEY_ID_HEX   17
 
 /* Aborts when the system cannot give random bytes. */
 void crypto_random(void *bytes, size_t len);
@@ -35,16 +36,20 @@ void crypto_base64(struct str data, bool url_alphabet, struct buf *out);
 /* Strict decoding of standard base64 (padding wanted) or base64url (no padding). ERR_INVALID. */
 int crypto_unbase64(struct str text, bool url_alphabet, struct buf *out, struct err *e) MUST_CHECK;
 
-/* Sealed box: "v1." key id "." base64url(nonce | ciphertext | tag), AES-256-GCM under HKDF-SHA256(master, purpose);
- * purpose and row are bound as associated data. */
+/* Sealed box: "v1." key id "." base64url(nonce | ciphertext | tag), AES-256-GCM under
+ * HKDF-SHA256(master, purpose); purpose and row are bound as associated data (together less than
+ * 900 bytes). */
 struct crypto_master {
     uint8_t key[CRYPTO_KEY_BYTES];
     char id[CRYPTO_KEY_ID_HEX]; /* first 16 hex digits of SHA-256(key) */
 };
+
 void crypto_master_init(struct crypto_master *m, const uint8_t key[CRYPTO_KEY_BYTES]);
-void crypto_seal(const struct crypto_master *m, const char *purpose, const char *row, struct str plain,
-                 struct buf *out);
-/* ERR_INVALID malformed, ERR_FORBIDDEN another key's box or a changed one; the message names the key id. */
+/* Appended; out fails past its maximum, for a plain text of 1 MiB and for an over-long row. */
+void crypto_seal(const struct crypto_master *m, const char *purpose, const char *row,
+                 struct str plain, struct buf *out);
+/* ERR_INVALID malformed, ERR_FORBIDDEN another key's box or a changed one; the message names the
+ * key id. */
 int crypto_open(const struct crypto_master *m, const char *purpose, const char *row, struct str box,
                 struct buf *out, struct err *e) MUST_CHECK;
 

@@ -1,8 +1,6 @@
 /*
  * Sealed boxes: AES-256-GCM under a key derived per purpose. Any thread.
  */
-#include "lib/crypto.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,10 +9,11 @@
 #include <openssl/kdf.h>
 #include <openssl/params.h>
 
+#include "lib/crypto.h"
 #include "lib/mem.h"
 
-#define SEAL_NONCE_BYTES 12
-#define SEAL_TAG_BYTES 16
+#define SEAL_NONCE_BYTES   12
+#define SEAL_TAG_BYTES     16
 #define SEAL_BOX_BYTES_MAX (1024 * 1024)
 
 void crypto_master_init(struct crypto_master *m, const uint8_t key[CRYPTO_KEY_BYTES])
@@ -33,10 +32,12 @@ static void seal_derive(const struct crypto_master *m, const char *purpose,
         const void *ours;
         void *theirs;
     } key = {.ours = m->key};
+
     union {
         const char *ours;
         void *theirs;
     } info = {.ours = purpose};
+
     char digest[] = "SHA256";
     OSSL_PARAM params[] = {
         OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),
@@ -67,7 +68,9 @@ void crypto_seal(const struct crypto_master *m, const char *purpose, const char 
     BUF_AUTO(aad, 1024);
     BUF_AUTO(raw, SEAL_BOX_BYTES_MAX);
     seal_bind(&aad, m, purpose, row);
-    if (!buf_reserve(&raw, SEAL_NONCE_BYTES + plain.len + SEAL_TAG_BYTES)) {
+    if (!buf_ok(&aad) || plain.len > SEAL_BOX_BYTES_MAX ||
+        !buf_reserve(&raw, SEAL_NONCE_BYTES + plain.len + SEAL_TAG_BYTES)) {
+        mem_wipe(key, sizeof(key));
         out->failed = true;
         return;
     }
@@ -92,7 +95,8 @@ void crypto_seal(const struct crypto_master *m, const char *purpose, const char 
 }
 
 /* Splits "v1.<id>.<base64>" and decodes the last part. */
-static int seal_unpack(const struct crypto_master *m, struct str box, struct buf *raw, struct err *e)
+static int seal_unpack(const struct crypto_master *m, struct str box, struct buf *raw,
+                       struct err *e)
 {
     struct str version;
     struct str id;
@@ -125,9 +129,12 @@ int crypto_open(const struct crypto_master *m, const char *purpose, const char *
     if (!buf_reserve(out, len)) {
         return err_set(e, ERR_LIMIT, 0, "a sealed box of %zu bytes", len);
     }
+    seal_bind(&aad, m, purpose, row);
+    if (!buf_ok(&aad)) {
+        return err_set(e, ERR_INVALID, 0, "purpose and row of a sealed box are too long");
+    }
     uint8_t key[CRYPTO_KEY_BYTES];
     seal_derive(m, purpose, key);
-    seal_bind(&aad, m, purpose, row);
     uint8_t *nonce = (uint8_t *)raw.ptr;
     uint8_t *text = nonce + SEAL_NONCE_BYTES;
     uint8_t *plain = (uint8_t *)out->ptr + out->len;

@@ -1,6 +1,6 @@
 /*
- * Settings from the environment: one line that names the setting, what was found and what is accepted, on anything wrong.
- * Only at start, before threads.
+ * Settings from the environment: one line that names the setting, what was found and what is
+ * accepted, on anything wrong. Only at start, before threads.
  */
 #pragma once
 

@@ -58,7 +58,7 @@ int err_wrap(struct err *e, const char *fmt, ...)
     char inner[sizeof(e->msg)];
     memcpy(inner, e->msg, sizeof(inner));
     (void)snprintf(e->msg, sizeof(e->msg), "%s: %.*s", context,
-                   (int)(sizeof(e->msg) - sizeof(context) - sizeof(": ")), inner);
+                   (int)(sizeof(e->msg) - strlen(context) - sizeof(": ")), inner);
     return -1;
 }
 

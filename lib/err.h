@@ -1,7 +1,8 @@
 /*
  * Errors: a struct on the caller's stack, set where it fails, wrapped on the way up.
  *
- * Codes are for decisions, messages for people: lower case, no trailing dot, object and operation, never a secret.
+ * Codes are for decisions, messages for people: lower case, no trailing dot, object and operation,
+ * never a secret.
  */
 #pragma once
 
@@ -26,8 +27,8 @@ enum err_code {
 
 struct err {
     enum err_code code;
-    int cause;      /* errno, 0 when there is none */
-    char tag[32];   /* optional machine word, e.g. "image_building"; "" when none */
+    int cause;    /* errno, 0 when there is none */
+    char tag[32]; /* optional machine word, e.g. "image_building"; "" when none */
     char msg[512];
 };
 

@@ -98,16 +98,18 @@ static int fd_unix_address(const char *path, struct sockaddr_un *ret, struct err
 {
     size_t len = strlen(path);
     if (len >= sizeof(ret->sun_path)) {
-        return err_set(e, ERR_INVALID, 0,
-                       "the socket path %s has %zu characters, a Unix socket may have %zu; choose a "
-                       "shorter data directory",
-                       path, len, sizeof(ret->sun_path) - 1);
+        return err_set(
+            e, ERR_INVALID, 0,
+            "the socket path %s has %zu characters, a Unix socket may have %zu; choose a "
+            "shorter data directory",
+            path, len, sizeof(ret->sun_path) - 1);
     }
     *ret = (struct sockaddr_un){.sun_family = AF_UNIX};
     memcpy(ret->sun_path, path, len + 1);
     return 0;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): mode and owner belong to the moment it is bound */
 int fd_unix_listen(const char *path, mode_t mode, uid_t uid, gid_t gid, int backlog, int *ret_fd,
                    struct err *e)
 {
@@ -225,7 +227,8 @@ static int fd_sync_parent(const char *path, struct err *e)
     return 0;
 }
 
-static int fd_write_content(int fd, struct str content, mode_t mode, const char *path, struct err *e)
+static int fd_write_content(int fd, struct str content, mode_t mode, const char *path,
+                            struct err *e)
 {
     size_t done = 0;
     while (done < content.len) {

@@ -9,7 +9,7 @@
 
 #include "lib/clock.h"
 
-#define FETCH_CONNECT_TIMEOUT_MS 2000
+#define FETCH_CONNECT_TIMEOUT_MS   2000
 #define FETCH_ANSWER_BYTES_DEFAULT (1024 * 1024)
 
 struct fetch {
@@ -130,8 +130,8 @@ static void fetch_set_body(CURL *c, const struct fetch_request *request, struct 
 static void fetch_set_options(CURL *c, const struct fetch_request *request, struct fetch_run *run,
                               char *errors)
 {
-    long connect_ms = request->connect_timeout_ms ? (long)request->connect_timeout_ms
-                                                  : FETCH_CONNECT_TIMEOUT_MS;
+    long connect_ms =
+        request->connect_timeout_ms ? (long)request->connect_timeout_ms : FETCH_CONNECT_TIMEOUT_MS;
     curl_easy_setopt(c, CURLOPT_URL, request->url);
     if (request->unix_socket) {
         curl_easy_setopt(c, CURLOPT_UNIX_SOCKET_PATH, request->unix_socket);

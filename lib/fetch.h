@@ -1,8 +1,9 @@
 /*
- * HTTP client: the blocking half of the one wrapper of libcurl (fetch_multi.h has the event-loop half).
+ * HTTP client: the blocking half of the one wrapper of libcurl (fetch_multi.h has the event-loop
+ * half).
  *
- * A handle is used by one thread at a time and keeps its connection. Redirects are never followed, no proxy of the
- * environment is used, CR and LF in header values are refused.
+ * A handle is used by one thread at a time and keeps its connection. Redirects are never followed,
+ * no proxy of the environment is used, CR and LF in header values are refused.
  */
 #pragma once
 
@@ -31,18 +32,18 @@ typedef size_t (*fetch_body_fn)(char *bytes, size_t len, void *ctx);
 typedef bool (*fetch_cancel_fn)(void *ctx);
 
 struct fetch_request {
-    const char *method;       /* "GET", … */
-    const char *url;          /* http://… or https://… */
-    const char *unix_socket;  /* path, or NULL */
+    const char *method;         /* "GET", … */
+    const char *url;            /* http://… or https://… */
+    const char *unix_socket;    /* path, or NULL */
     const char *const *headers; /* "Name: value", ended by NULL; or NULL */
-    struct str body;          /* sent when not empty or when send_body is set */
+    struct str body;            /* sent when not empty or when send_body is set */
     bool send_body;
-    fetch_body_fn body_fn;    /* streams the body chunked instead; or NULL */
-    int64_t timeout_ms;       /* whole exchange; 0: none */
+    fetch_body_fn body_fn;      /* streams the body chunked instead; or NULL */
+    int64_t timeout_ms;         /* whole exchange; 0: none */
     int64_t connect_timeout_ms; /* 0: 2,000 */
-    int64_t idle_timeout_ms;  /* nothing received for that long; 0: none */
-    size_t answer_max;        /* bytes kept in the answer's body; more is ERR_LIMIT */
-    fetch_data_fn data_fn;    /* streams the answer instead of keeping it; or NULL */
+    int64_t idle_timeout_ms;    /* nothing received for that long; 0: none */
+    size_t answer_max;          /* bytes kept in the answer's body; more is ERR_LIMIT */
+    fetch_data_fn data_fn;      /* streams the answer instead of keeping it; or NULL */
     fetch_cancel_fn cancel_fn;
     void *ctx;
 };
@@ -52,7 +53,8 @@ struct fetch_answer {
     struct buf body; /* the caller inits nothing; fetch_perform resets; fetch_answer_done frees */
 };
 
-/* ERR_UNAVAILABLE cannot connect, ERR_TIMEOUT, ERR_CANCELLED, ERR_LIMIT, ERR_IO. An HTTP status is no error. Blocks. */
+/* ERR_UNAVAILABLE cannot connect, ERR_TIMEOUT, ERR_CANCELLED, ERR_LIMIT, ERR_IO. An HTTP status is
+ * no error. Blocks. */
 int fetch_perform(struct fetch *f, const struct fetch_request *request, struct fetch_answer *ret,
                   struct err *e) MUST_CHECK;
 void fetch_answer_init(struct fetch_answer *a);

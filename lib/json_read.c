@@ -18,6 +18,7 @@ static yyjson_val *json_raw_value(const struct json_value *v)
         const struct json_value *ours;
         yyjson_val *theirs;
     } view = {.ours = v};
+
     return view.theirs;
 }
 
@@ -48,13 +49,45 @@ static bool json_too_deep(struct str text)
     return false;
 }
 
-/* Objects of people have a handful of keys; comparing each pair is cheaper than a table up to this many. */
-#define JSON_KEYS_MAX 256
+/* Objects of people have a handful of keys: comparing each pair is cheaper than sorting. */
+#define JSON_KEYS_BY_PAIR_MAX 64
+
+static int json_compare_keys(const void *a, const void *b)
+{
+    const struct str *one = a;
+    const struct str *other = b;
+    if (one->len != other->len) {
+        return one->len < other->len ? -1 : 1;
+    }
+    return one->len ? memcmp(one->ptr, other->ptr, one->len) : 0;
+}
+
+/* A peer may send a hundred thousand keys: sorted, so that they cost it more than us. */
+static bool json_big_object_repeats(yyjson_val *object)
+{
+    size_t count = yyjson_obj_size(object);
+    struct str *keys AUTOFREE = mem_calloc(count, sizeof(*keys));
+    size_t i = 0;
+    size_t max = 0;
+    yyjson_val *key = NULL;
+    yyjson_val *value = NULL;
+    yyjson_obj_foreach(object, i, max, key, value)
+    {
+        keys[i] = (struct str){yyjson_get_str(key), yyjson_get_len(key)};
+    }
+    qsort(keys, count, sizeof(*keys), json_compare_keys);
+    for (i = 1; i < count; i++) {
+        if (str_eq(keys[i - 1], keys[i])) {
+            return true;
+        }
+    }
+    return false;
+}
 
 static bool json_object_repeats(yyjson_val *object)
 {
-    if (yyjson_obj_size(object) > JSON_KEYS_MAX) {
-        return false;
+    if (yyjson_obj_size(object) > JSON_KEYS_BY_PAIR_MAX) {
+        return json_big_object_repeats(object);
     }
     size_t i = 0;
     size_t max = 0;
@@ -88,10 +121,12 @@ int json_parse(struct str text, struct json_doc **ret_doc, struct err *e)
         return err_set(e, ERR_INVALID, 0, "JSON nested deeper than %d levels", JSON_DEPTH_MAX);
     }
     yyjson_read_err why;
+
     union {
         const char *ours;
         char *theirs;
     } bytes = {.ours = text.ptr};
+
     /* Without YYJSON_READ_INSITU the text is only read. */
     yyjson_doc *doc = yyjson_read_opts(bytes.theirs, text.len, YYJSON_READ_NOFLAG, NULL, &why);
     if (!doc) {
@@ -237,16 +272,18 @@ bool json_each(const struct json_value *object, size_t *pos, struct str *ret_key
                const struct json_value **ret_value)
 {
     yyjson_val *raw = json_raw_value(object);
-    if (*pos >= yyjson_obj_size(raw)) {
+    if (yyjson_obj_size(raw) == 0) {
         return false;
     }
-    yyjson_obj_iter it = yyjson_obj_iter_with(raw);
-    yyjson_val *key = NULL;
-    for (size_t i = 0; i <= *pos; i++) {
-        key = yyjson_obj_iter_next(&it);
+    /* pos counts values in document order, so that each step costs the same. */
+    yyjson_val *first = unsafe_yyjson_get_first(raw);
+    yyjson_val *key = first + *pos;
+    if (key >= unsafe_yyjson_get_next(raw)) {
+        return false;
     }
-    (*pos)++;
+    yyjson_val *value = key + 1;
+    *pos = (size_t)(unsafe_yyjson_get_next(value) - first);
     *ret_key = (struct str){yyjson_get_str(key), yyjson_get_len(key)};
-    *ret_value = json_wrap(yyjson_obj_iter_get_val(key));
+    *ret_value = json_wrap(value);
     return true;
 }

@@ -1,5 +1,6 @@
 /*
- * JSON reader: the one wrapper of yyjson. Strict (no comments, no trailing commas), duplicate keys refused, depth at most 64.
+ * JSON reader: the one wrapper of yyjson. Strict (no comments, no trailing commas), duplicate keys
+ * refused, depth at most 64.
  *
  * A document owns its values; strings are borrowed from it. Not shared between threads.
  */
@@ -46,7 +47,7 @@ bool json_get_bool(const struct json_value *object, const char *key, bool *ret_v
 
 size_t json_count(const struct json_value *array_or_object);
 const struct json_value *json_at(const struct json_value *array, size_t index);
-/* Iterates an object: start with *pos = 0. */
+/* Iterates an object: start with *pos = 0, an opaque position. */
 bool json_each(const struct json_value *object, size_t *pos, struct str *ret_key,
                const struct json_value **ret_value);
 

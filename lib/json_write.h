@@ -1,7 +1,8 @@
 /*
  * JSON writer: compact, append-only, straight into a buffer. No tree, no allocation of its own.
  *
- * Commas are put by itself. Strings must be UTF-8; broken bytes become U+FFFD. No thread of its own.
+ * Commas are put by itself. Strings must be UTF-8; broken bytes become U+FFFD. No thread of its
+ * own.
  */
 #pragma once
 

@@ -13,6 +13,7 @@
 #include "lib/json_write.h"
 
 #define LOG_LINE_BYTES_MAX 16384
+#define LOG_CUT_BYTES      1024
 
 static const char *log_program = "sandboxd";
 static enum log_level log_threshold = LOG_INFO;
@@ -35,16 +36,22 @@ bool log_level_parse(const char *text, enum log_level *ret_level)
     return false;
 }
 
+static void log_head(struct json_writer *w, struct buf *line, enum log_level level, struct str msg)
+{
+    buf_reset(line);
+    json_begin(w, line);
+    json_object(w, NULL);
+    json_time(w, "time", clock_unix_ms());
+    json_text(w, "level", log_names[level]);
+    json_text(w, "program", log_program);
+    json_str(w, "msg", msg);
+}
+
 static void log_line(enum log_level level, const char *msg, va_list args)
 {
     BUF_AUTO(line, LOG_LINE_BYTES_MAX);
     struct json_writer w;
-    json_begin(&w, &line);
-    json_object(&w, NULL);
-    json_time(&w, "time", clock_unix_ms());
-    json_text(&w, "level", log_names[level]);
-    json_text(&w, "program", log_program);
-    json_text(&w, "msg", msg);
+    log_head(&w, &line, level, str_of(msg));
     const char *key = NULL;
     while ((key = va_arg(args, const char *)) != NULL) {
         const char *value = va_arg(args, const char *);
@@ -54,11 +61,16 @@ static void log_line(enum log_level level, const char *msg, va_list args)
     }
     json_object_end(&w);
     buf_putc(&line, '\n');
-    if (buf_ok(&line)) {
-        /* A log that cannot be written has nowhere to complain. */
-        ssize_t ignored = write(STDERR_FILENO, line.ptr, line.len);
-        (void)ignored;
+    if (!buf_ok(&line)) {
+        /* Too long whole: that it happened must not be lost. */
+        log_head(&w, &line, level, str_cut(str_of(msg), 0, LOG_CUT_BYTES));
+        json_text(&w, "cut", "the rest of this line was too long");
+        json_object_end(&w);
+        buf_putc(&line, '\n');
     }
+    /* A log that cannot be written has nowhere to complain. */
+    ssize_t ignored = write(STDERR_FILENO, line.ptr, line.len);
+    (void)ignored;
 }
 
 void log_write(enum log_level level, const char *msg, ...)

@@ -9,12 +9,13 @@
 
 #define PATHS_MAX 512
 
-/* Each writes a terminated path into out[PATHS_MAX] and returns out. data_dir must be shorter than 256 bytes (checked at
- * start by whoever reads the setting). */
+/* Each writes a terminated path into out[PATHS_MAX] and returns out. data_dir must be shorter than
+ * 256 bytes (checked at start by whoever reads the setting). */
 char *paths_join(char out[PATHS_MAX], const char *data_dir, const char *rest);
 char *paths_workspace(char out[PATHS_MAX], const char *data_dir, const struct ulid *sandbox);
 /* role "control", "in", "out" or "etc". */
-char *paths_door(char out[PATHS_MAX], const char *data_dir, const char *role, const struct ulid *sandbox);
+char *paths_door(char out[PATHS_MAX], const char *data_dir, const char *role,
+                 const struct ulid *sandbox);
 /* …/run/<role>/<id>/<role>.sock */
 char *paths_door_socket(char out[PATHS_MAX], const char *data_dir, const char *role,
                         const struct ulid *sandbox);
@@ -24,6 +25,6 @@ char *paths_broker_socket(char out[PATHS_MAX], const char *data_dir, const char 
 char *paths_engine_socket(char out[PATHS_MAX], const char *data_dir);
 
 /* Uids of the proxies, from the base. */
-#define PATHS_PREVIEW_UID(base) ((unsigned)(base) - 999U)
+#define PATHS_PREVIEW_UID(base)     ((unsigned)(base) - 999U)
 #define PATHS_CREDENTIALS_UID(base) ((unsigned)(base) - 998U)
-#define PATHS_UID_COUNT 99999U
+#define PATHS_UID_COUNT             99999U

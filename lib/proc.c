@@ -1,5 +1,6 @@
 /*
- * Spawning with posix_spawn, bounded output, a deadline. Caller's thread; waits for its own child only.
+ * Spawning with posix_spawn, bounded output, a deadline. It must never leave a process, a zombie or
+ * a descriptor behind. Caller's thread; waits for its own child only.
  */
 #include "lib/proc.h"
 
@@ -8,6 +9,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,27 +17,52 @@
 #include "lib/fd.h"
 
 #define PROC_KILL_AFTER_MS 2000
+/* What was written before the end is in the pipes already; only a process that left the group can
+ * still hold them open. */
+#define PROC_DRAIN_AFTER_END_MS 200
 
-struct proc_run {
-    pid_t pid;
-    int in;  /* our end of its stdin, -1 when closed */
-    int out; /* our end of its stdout */
-    int err;
-    struct str input;
+/* Both ends of the child's three pipes; -1 when closed. */
+struct proc_pipes {
+    int in[2];
+    int out[2];
+    int err[2];
 };
 
-static int proc_pipe(int ends[2], struct err *e)
+struct proc_child {
+    pid_t pid;
+    int ended; /* pidfd, readable at its end; -1 after it */
+    struct str input;
+    int64_t deadline_ms;
+    bool late;
+};
+
+static void proc_pipes_close(struct proc_pipes *p)
 {
-    return pipe2(ends, O_CLOEXEC) == 0 ? 0 : err_set(e, ERR_IO, errno, "make a pipe");
+    for (int i = 0; i < 2; i++) {
+        fd_close_cleanup(&p->in[i]);
+        fd_close_cleanup(&p->out[i]);
+        fd_close_cleanup(&p->err[i]);
+    }
 }
 
-static int proc_actions(posix_spawn_file_actions_t *actions, const struct proc_options *o, int in,
-                        int out, int err)
+static int proc_pipes_open(struct proc_pipes *p, struct err *e)
 {
-    return posix_spawn_file_actions_init(actions) ||
-           posix_spawn_file_actions_adddup2(actions, in, 0) ||
-           posix_spawn_file_actions_adddup2(actions, out, 1) ||
-           posix_spawn_file_actions_adddup2(actions, err, 2) ||
+    if (pipe2(p->in, O_CLOEXEC) != 0 || pipe2(p->out, O_CLOEXEC) != 0 ||
+        pipe2(p->err, O_CLOEXEC) != 0) {
+        return err_set(e, ERR_IO, errno, "make a pipe");
+    }
+    if (fd_set_nonblock(p->in[1]) != 0) {
+        return err_set(e, ERR_IO, errno, "make a pipe");
+    }
+    return 0;
+}
+
+static int proc_actions(posix_spawn_file_actions_t *actions, const struct proc_options *o,
+                        const struct proc_pipes *p)
+{
+    return posix_spawn_file_actions_adddup2(actions, p->in[0], 0) ||
+           posix_spawn_file_actions_adddup2(actions, p->out[1], 1) ||
+           posix_spawn_file_actions_adddup2(actions, p->err[1], 2) ||
            posix_spawn_file_actions_addclosefrom_np(actions, 3) ||
            (o->cwd && posix_spawn_file_actions_addchdir_np(actions, o->cwd));
 }
@@ -46,25 +73,30 @@ static int proc_attributes(posix_spawnattr_t *attr)
     sigset_t all;
     (void)sigemptyset(&none);
     (void)sigfillset(&all);
-    return posix_spawnattr_init(attr) || posix_spawnattr_setsigmask(attr, &none) ||
-           posix_spawnattr_setsigdefault(attr, &all) || posix_spawnattr_setpgroup(attr, 0) ||
+    return posix_spawnattr_setsigmask(attr, &none) || posix_spawnattr_setsigdefault(attr, &all) ||
+           posix_spawnattr_setpgroup(attr, 0) ||
            posix_spawnattr_setflags(attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
                                               POSIX_SPAWN_SETPGROUP);
 }
 
-static int proc_spawn(const struct proc_options *o, int in, int out, int err, pid_t *ret_pid,
+static int proc_spawn(const struct proc_options *o, const struct proc_pipes *p, pid_t *ret_pid,
                       struct err *e)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attr;
+
     union {
         const char *const *ours;
         char *const *theirs;
     } argv = {.ours = o->argv}, envp = {.ours = o->envp};
-    if (proc_actions(&actions, o, in, out, err) || proc_attributes(&attr)) {
-        return err_set(e, ERR_INTERNAL, 0, "prepare %s", o->path);
+
+    /* glibc's two inits cannot fail. */
+    (void)posix_spawn_file_actions_init(&actions);
+    (void)posix_spawnattr_init(&attr);
+    int failed = ENOMEM;
+    if (!proc_actions(&actions, o, p) && !proc_attributes(&attr)) {
+        failed = posix_spawn(ret_pid, o->path, &actions, &attr, argv.theirs, envp.theirs);
     }
-    int failed = posix_spawn(ret_pid, o->path, &actions, &attr, argv.theirs, envp.theirs);
     (void)posix_spawn_file_actions_destroy(&actions);
     (void)posix_spawnattr_destroy(&attr);
     return failed ? err_set(e, ERR_IO, failed, "start %s", o->path) : 0;
@@ -83,87 +115,98 @@ static void proc_drain(int *fd, struct buf *into)
     }
 }
 
-static void proc_feed(struct proc_run *run)
+static void proc_feed(struct proc_child *child, int *fd)
 {
-    ssize_t n = run->input.len ? write(run->in, run->input.ptr, run->input.len) : 0;
+    ssize_t n = child->input.len ? write(*fd, child->input.ptr, child->input.len) : 0;
     if (n > 0) {
-        run->input = str_cut(run->input, (size_t)n, run->input.len);
+        child->input = str_cut(child->input, (size_t)n, child->input.len);
     }
-    if (run->input.len == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) {
-        fd_close_cleanup(&run->in);
+    if (child->input.len == 0 || (n < 0 && errno != EINTR && errno != EAGAIN)) {
+        fd_close_cleanup(fd);
     }
 }
 
-/* True while there is something to wait for. */
-static bool proc_pump(struct proc_run *run, struct buf *out, struct buf *err, int64_t deadline_ms)
+/* Not reaped yet: its number still names its group and nobody else's. */
+static void proc_on_end(struct proc_child *child)
 {
-    struct pollfd p[3] = {{.fd = run->in, .events = POLLOUT},
-                          {.fd = run->out, .events = POLLIN},
-                          {.fd = run->err, .events = POLLIN}};
-    if (run->out < 0 && run->err < 0) {
+    (void)kill(-child->pid, SIGKILL);
+    fd_close_cleanup(&child->ended);
+    child->deadline_ms = clock_mono_ms() + PROC_DRAIN_AFTER_END_MS;
+}
+
+/* First politely; the group, so that its children go too. */
+static void proc_on_deadline(struct proc_child *child)
+{
+    (void)kill(-child->pid, child->late ? SIGKILL : SIGTERM);
+    child->late = true;
+    child->deadline_ms = clock_mono_ms() + PROC_KILL_AFTER_MS;
+}
+
+/* Waits once and moves what can be moved; false when there is nothing more to wait for. */
+static bool proc_pump(struct proc_child *child, struct proc_pipes *p, struct buf *out,
+                      struct buf *err)
+{
+    struct pollfd wait[4] = {{.fd = p->in[1], .events = POLLOUT},
+                             {.fd = p->out[0], .events = POLLIN},
+                             {.fd = p->err[0], .events = POLLIN},
+                             {.fd = child->ended, .events = POLLIN}};
+    if (child->ended < 0 && p->out[0] < 0 && p->err[0] < 0) {
         return false;
     }
-    int n = poll(p, 3, clock_until(deadline_ms));
-    if (n == 0) {
-        return false;
+    if (poll(wait, 4, clock_until(child->deadline_ms)) == 0) {
+        if (child->ended < 0) {
+            return false;
+        }
+        proc_on_deadline(child);
+        return true;
     }
-    if (p[0].revents) {
-        proc_feed(run);
+    if (wait[0].revents) {
+        proc_feed(child, &p->in[1]);
     }
-    if (p[1].revents) {
-        proc_drain(&run->out, out);
+    if (wait[1].revents) {
+        proc_drain(&p->out[0], out);
     }
-    if (p[2].revents) {
-        proc_drain(&run->err, err);
+    if (wait[2].revents) {
+        proc_drain(&p->err[0], err);
+    }
+    if (wait[3].revents) {
+        proc_on_end(child);
     }
     return true;
 }
 
-static int proc_reap(pid_t pid, int64_t deadline_ms, bool *ret_late)
+static int proc_reap(pid_t pid)
 {
     int status = 0;
-    for (;;) {
-        pid_t got = waitpid(pid, &status, WNOHANG);
-        if (got == pid || (got < 0 && errno != EINTR)) {
-            return status;
-        }
-        if (clock_until(deadline_ms) == 0) {
-            /* First politely; the group, so that its children go too. */
-            (void)kill(-pid, *ret_late ? SIGKILL : SIGTERM);
-            *ret_late = true;
-            deadline_ms = clock_mono_ms() + PROC_KILL_AFTER_MS;
-        }
-        clock_sleep_ms(2);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
     }
+    return status;
 }
 
 int proc_run(const struct proc_options *options, struct buf *ret_out, struct buf *ret_err_text,
              int *ret_status, struct err *e)
 {
-    int in[2];
-    int out[2];
-    int err[2];
-    if (proc_pipe(in, e) != 0 || proc_pipe(out, e) != 0 || proc_pipe(err, e) != 0) {
-        return -1;
-    }
-    struct proc_run run = {.in = in[1], .out = out[0], .err = err[0], .input = options->input};
-    int started = proc_spawn(options, in[0], out[1], err[1], &run.pid, e);
-    (void)close(in[0]);
-    (void)close(out[1]);
-    (void)close(err[1]);
-    (void)fd_set_nonblock(run.in);
-    int64_t deadline_ms = clock_mono_ms() + options->timeout_ms;
-    bool late = false;
+    struct proc_pipes pipes __attribute__((cleanup(proc_pipes_close))) = {
+        .in = {-1, -1}, .out = {-1, -1}, .err = {-1, -1}};
+    struct proc_child child = {.input = options->input,
+                               .deadline_ms = clock_mono_ms() + options->timeout_ms};
     buf_init(ret_out, options->output_max);
     buf_init(ret_err_text, options->output_max);
-    while (started == 0 && proc_pump(&run, ret_out, ret_err_text, deadline_ms)) {
-    }
-    fd_close_cleanup(&run.in);
-    fd_close_cleanup(&run.out);
-    fd_close_cleanup(&run.err);
-    if (started != 0) {
+    if (proc_pipes_open(&pipes, e) != 0 || proc_spawn(options, &pipes, &child.pid, e) != 0) {
         return -1;
     }
-    *ret_status = proc_reap(run.pid, deadline_ms, &late);
-    return late ? err_set(e, ERR_TIMEOUT, 0, "%s did not end in time", options->path) : 0;
+    fd_close_cleanup(&pipes.in[0]);
+    fd_close_cleanup(&pipes.out[1]);
+    fd_close_cleanup(&pipes.err[1]);
+    child.ended = pidfd_open(child.pid, 0);
+    if (child.ended < 0) {
+        (void)err_set(e, ERR_IO, errno, "watch %s", options->path);
+        (void)kill(-child.pid, SIGKILL);
+        (void)proc_reap(child.pid);
+        return -1;
+    }
+    while (proc_pump(&child, &pipes, ret_out, ret_err_text)) {
+    }
+    *ret_status = proc_reap(child.pid);
+    return child.late ? err_set(e, ERR_TIMEOUT, 0, "%s did not end in time", options->path) : 0;
 }

@@ -10,15 +10,18 @@
 #include "lib/err.h"
 
 struct proc_options {
-    const char *path;          /* absolute */
-    const char *const *argv;   /* ended by NULL */
-    const char *const *envp;   /* ended by NULL; exactly this */
-    const char *cwd;           /* or NULL */
-    struct str input;          /* written to stdin, then closed */
-    int64_t timeout_ms;        /* TERM at it, KILL 2 s later */
-    size_t output_max;         /* each of stdout and stderr; more is dropped */
+    const char *path;        /* absolute */
+    const char *const *argv; /* ended by NULL */
+    const char *const *envp; /* ended by NULL; exactly this */
+    const char *cwd;         /* or NULL */
+    struct str input;        /* written to stdin, then closed */
+    int64_t timeout_ms;      /* TERM at it, KILL 2 s later */
+    size_t output_max;       /* each of stdout and stderr; more is dropped */
 };
 
-/* Runs to its end, blocking. *ret_status is the wait status. ERR_IO cannot start, ERR_TIMEOUT. */
+/* Runs to its end, blocking. *ret_status is the wait status. What is left of its process group is
+ * killed at its end. The program ignores SIGPIPE. ERR_IO cannot start, ERR_TIMEOUT (what was
+ * written until then is there). Both buffers are made here; the caller frees them with buf_done, on
+ * failure too. */
 int proc_run(const struct proc_options *options, struct buf *ret_out, struct buf *ret_err_text,
              int *ret_status, struct err *e) MUST_CHECK;

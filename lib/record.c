@@ -1,5 +1,6 @@
 /*
- * Records: building and parsing. Bounded, no allocation beyond the caller's buffers. No thread of its own.
+ * Records: building and parsing. Bounded, no allocation beyond the caller's buffers. No thread of
+ * its own.
  */
 #include "lib/record.h"
 
@@ -24,7 +25,7 @@ static uint32_t record_get_u32(const char *at)
 
 struct record_writer record_begin(struct buf *out, const char *kind)
 {
-    struct record_writer w = {.out = out, .start = out->len};
+    struct record_writer w = {.out = out, .start = out->len, .failed_before = out->failed};
     buf_add(out, "\0\0\0\0", 4);
     record_adds(&w, "kind", kind);
     return w;
@@ -70,7 +71,10 @@ bool record_end(struct record_writer *w)
     size_t len = w->out->len - w->start;
     if (w->out->failed || len < 5 || len - 4 > RECORD_FRAME_MAX) {
         w->out->len = w->start;
-        w->out->failed = false;
+        w->out->failed = w->failed_before;
+        if (w->out->cap > 0) {
+            w->out->ptr[w->start] = '\0';
+        }
         return false;
     }
     record_put_u32(w->out->ptr + w->start, (uint32_t)(len - 4));

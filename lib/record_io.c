@@ -1,8 +1,7 @@
 /*
- * Records over sockets: blocking exchange with deadlines, and one descriptor along with it. Caller's thread.
+ * Records over sockets: blocking exchange with deadlines, and one descriptor along with it.
+ * Caller's thread.
  */
-#include "lib/record.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -11,13 +10,15 @@
 
 #include "lib/clock.h"
 #include "lib/fd.h"
+#include "lib/record.h"
 
 int record_send(int fd, const struct buf *frames, int64_t deadline_ms, struct err *e)
 {
     return fd_write_all(fd, frames->ptr, frames->len, deadline_ms, e);
 }
 
-int record_send_fd(int fd, const struct buf *frames, int pass_fd, int64_t deadline_ms, struct err *e)
+int record_send_fd(int fd, const struct buf *frames, int pass_fd, int64_t deadline_ms,
+                   struct err *e)
 {
     union {
         char bytes[CMSG_SPACE(sizeof(int))];
@@ -93,7 +94,7 @@ static int record_recv_body(int fd, char first, struct buf *in, struct record *r
                             int64_t deadline_ms, struct err *e)
 {
     buf_reset(in);
-    if (!buf_reserve(in, RECORD_FRAME_MAX < in->max ? 4 : in->max)) {
+    if (!buf_reserve(in, 4)) {
         return err_set(e, ERR_INTERNAL, 0, "a record buffer that is too small");
     }
     in->ptr[0] = first;

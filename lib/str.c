@@ -5,7 +5,10 @@
 
 bool str_eq(struct str a, struct str b)
 {
-    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+    if (a.len != b.len || a.len == 0) {
+        return a.len == b.len;
+    }
+    return a.ptr && b.ptr && memcmp(a.ptr, b.ptr, a.len) == 0;
 }
 
 bool str_is(struct str a, const char *b)
@@ -136,6 +139,7 @@ bool str_to_bool(struct str s, bool *ret_value)
         bool value;
     } words[] = {{"true", true},   {"1", true},  {"yes", true}, {"on", true},
                  {"false", false}, {"0", false}, {"no", false}, {"off", false}};
+
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (str_eq_nocase(s, str_of(words[i].word))) {
             *ret_value = words[i].value;
@@ -145,7 +149,8 @@ bool str_to_bool(struct str s, bool *ret_value)
     return false;
 }
 
-/* Length of the well-formed UTF-8 sequence at s, 0 when there is none (overlong, surrogate, above U+10FFFF, cut). */
+/* Length of the well-formed UTF-8 sequence at s, 0 when there is none (overlong, surrogate, above
+ * U+10FFFF, cut). */
 static size_t str_utf8_len(const unsigned char *s, size_t left)
 {
     if (s[0] < 0x80) {

@@ -50,10 +50,12 @@ bool str_contains(struct str s, struct str needle);
 struct str str_trim(struct str s);
 /* s[from..to), clipped to s. */
 struct str str_cut(struct str s, size_t from, size_t to);
-/* Takes the part before sep off the front of *rest; false when *rest is used up (ptr NULL). An empty part is a part. */
+/* Takes the part before sep off the front of *rest; false when *rest is used up (ptr NULL). An
+ * empty part is a part. */
 bool str_split(struct str *rest, char sep, struct str *ret_part);
 
-/* Unsigned decimal without sign, blanks or leading zeros beyond "0"; false on anything else or above max. */
+/* Unsigned decimal without sign, blanks or leading zeros beyond "0"; false on anything else or
+ * above max. */
 bool str_to_u64(struct str s, uint64_t max, uint64_t *ret_value);
 /* The same with an optional leading '-'. */
 bool str_to_i64(struct str s, int64_t min, int64_t max, int64_t *ret_value);

@@ -1,5 +1,6 @@
 /*
- * Threads and locks: named threads with all signals blocked, scoped locks, condition waits on the monotonic clock.
+ * Threads and locks: named threads with all signals blocked, scoped locks, condition waits on the
+ * monotonic clock.
  */
 #pragma once
 
@@ -9,7 +10,8 @@
 
 #include "lib/err.h"
 
-/* Starts a joinable thread named name (15 characters count). Aborts when the system has none left. */
+/* Starts a joinable thread named name (15 characters count). Aborts when the system has none left.
+ */
 pthread_t thread_start(const char *name, void *(*run)(void *), void *ctx);
 /* A condition on the monotonic clock. */
 void thread_cond_init(pthread_cond_t *cond);
@@ -30,8 +32,8 @@ static inline pthread_mutex_t *thread_lock(pthread_mutex_t *mutex)
 }
 
 #define THREAD_CAT2(a, b) a##b
-#define THREAD_CAT(a, b) THREAD_CAT2(a, b)
+#define THREAD_CAT(a, b)  THREAD_CAT2(a, b)
 /* Holds a mutex until the scope ends. */
-#define LOCK_GUARD(mutex)                                                                          \
-    __attribute__((cleanup(thread_unlock_cleanup), unused)) pthread_mutex_t *THREAD_CAT(           \
+#define LOCK_GUARD(mutex)                                                                \
+    __attribute__((cleanup(thread_unlock_cleanup), unused)) pthread_mutex_t *THREAD_CAT( \
         guard_, __LINE__) = thread_lock(mutex)

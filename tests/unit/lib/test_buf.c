@@ -1,0 +1,91 @@
+/*
+ * Tests of the bounded buffer. One thread.
+ */
+#include "lib/buf.h"
+#include "tests/unit/lib/test.h"
+
+static void test_append(void **state)
+{
+    (void)state;
+    BUF_AUTO(b, 1000);
+    test_buf(&b, "");
+    buf_puts(&b, "one");
+    buf_putc(&b, ' ');
+    buf_printf(&b, "%d-%s", 42, "x");
+    buf_add_str(&b, STR(" end"));
+    buf_add(&b, NULL, 0);
+    test_buf(&b, "one 42-x end");
+    buf_consume(&b, 4);
+    test_buf(&b, "42-x end");
+    buf_consume(&b, 100);
+    test_buf(&b, "");
+}
+
+static void test_maximum(void **state)
+{
+    (void)state;
+    BUF_AUTO(b, 8);
+    buf_puts(&b, "12345678");
+    test_buf(&b, "12345678");
+    buf_putc(&b, '9');
+    assert_false(buf_ok(&b));
+    test_str(buf_str(&b), "12345678");
+    /* Once failed it takes nothing, or a gap would go unseen. */
+    buf_consume(&b, 8);
+    buf_puts(&b, "a");
+    assert_false(buf_ok(&b));
+    assert_int_equal(b.len, 0);
+    buf_reset(&b);
+    buf_printf(&b, "%s", "123456789");
+    assert_false(buf_ok(&b));
+    assert_int_equal(b.len, 0);
+    buf_reset(&b);
+    buf_puts(&b, "again");
+    test_buf(&b, "again");
+}
+
+static void test_reserve(void **state)
+{
+    (void)state;
+    BUF_AUTO(b, 100000);
+    assert_true(buf_reserve(&b, 70000));
+    memset(b.ptr, 'x', 70000);
+    buf_grew(&b, 70000);
+    assert_int_equal(b.len, 70000);
+    assert_int_equal(b.ptr[70000], 0);
+    assert_false(buf_reserve(&b, 30001));
+    assert_false(buf_reserve(&b, SIZE_MAX));
+    assert_false(buf_ok(&b));
+}
+
+static void test_take(void **state)
+{
+    (void)state;
+    struct buf b;
+    buf_init(&b, 100);
+    char *nothing = buf_take(&b);
+    assert_string_equal(nothing, "");
+    free(nothing);
+    buf_puts(&b, "mine");
+    char *text = buf_take(&b);
+    assert_string_equal(text, "mine");
+    free(text);
+    test_buf(&b, "");
+    buf_puts(&b, "used again");
+    buf_done(&b);
+    buf_done(&b);
+    buf_puts(&b, "and again");
+    test_buf(&b, "and again");
+    buf_done(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_append),
+        cmocka_unit_test(test_maximum),
+        cmocka_unit_test(test_reserve),
+        cmocka_unit_test(test_take),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
