@@ -149,24 +149,29 @@ int tasks_list(struct db *db, const struct ulid *sandbox_id, const struct ulid *
     return tasks_collect(db, conn, rows, (size_t)limit, a, ret, ret_count, e);
 }
 
-int tasks_list_open(struct db *db, struct arena *a, struct task_row **ret, size_t *ret_count,
+int tasks_list_open(struct db *db, struct arena *a, struct task_open **ret, size_t *ret_count,
                     struct err *e)
 {
     struct db_conn *conn = db_read_begin(db);
-    int64_t total = 0;
-    struct db_rows *count =
-        db_query(conn, e, "SELECT count(*) FROM task WHERE status IN ('queued','running')", "");
-    if (count && db_next(count, e) > 0) {
-        total = db_int(count, 0);
+    struct task_open *list = arena_alloc(a, sizeof(*list) * TASK_OPEN_MAX);
+    size_t count = 0;
+    struct db_rows *rows = db_query(conn, e,
+                                    "SELECT id,app_id,sandbox_id,status='running' FROM task WHERE"
+                                    " status IN ('queued','running') ORDER BY id LIMIT ?",
+                                    "i", (int64_t)TASK_OPEN_MAX);
+    int rc = rows ? 1 : -1;
+    while (rc > 0 && count < TASK_OPEN_MAX && (rc = db_next(rows, e)) > 0) {
+        struct task_open *open = &list[count++];
+        (void)ulid_parse(str_of(db_text(rows, 0, a)), &open->id);
+        (void)ulid_parse(str_of(db_text(rows, 1, a)), &open->app_id);
+        (void)ulid_parse(str_of(db_text(rows, 2, a)), &open->sandbox_id);
+        open->running = db_int(rows, 3) != 0;
     }
-    db_rows_end(count);
-    total = total > TASK_OPEN_MAX ? TASK_OPEN_MAX : total;
-    struct db_rows *rows =
-        db_query(conn, e,
-                 "SELECT " TASK_COLUMNS
-                 " FROM task WHERE status IN ('queued','running') ORDER BY id LIMIT ?",
-                 "i", total);
-    return tasks_collect(db, conn, rows, (size_t)total, a, ret, ret_count, e);
+    db_rows_end(rows);
+    db_read_end(db, conn);
+    *ret = list;
+    *ret_count = count;
+    return rc < 0 ? -1 : 0;
 }
 
 int tasks_mark_running(struct db *db, const struct ulid *id, const char *boot_id,
@@ -180,6 +185,11 @@ int tasks_mark_running(struct db *db, const struct ulid *id, const char *boot_id
         return -1;
     }
     return changes ? 0 : err_set(e, ERR_CONFLICT, 0, "the task %s is not queued", id->text);
+}
+
+int tasks_set_model(struct db *db, const struct ulid *id, const char *model, struct err *e)
+{
+    return db_write(db, NULL, e, "UPDATE task SET model=? WHERE id=?", "ss", model, id->text);
 }
 
 int tasks_set_session(struct db *db, const struct ulid *id, const char *session, struct err *e)

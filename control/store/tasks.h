@@ -66,8 +66,14 @@ int tasks_get(struct db *db, const struct ulid *id, struct arena *a, struct task
 int tasks_list(struct db *db, const struct ulid *sandbox_id, const struct ulid *app_id,
                const char *before, int limit, struct arena *a, struct task_row **ret,
                size_t *ret_count, struct err *e) MUST_CHECK;
-/* All queued and running, oldest first. */
-int tasks_list_open(struct db *db, struct arena *a, struct task_row **ret, size_t *ret_count,
+/* All queued and running, oldest first, without their prompts. */
+struct task_open {
+    struct ulid id;
+    struct ulid app_id;
+    struct ulid sandbox_id;
+    bool running;
+};
+int tasks_list_open(struct db *db, struct arena *a, struct task_open **ret, size_t *ret_count,
                     struct err *e) MUST_CHECK;
 /* Oldest queued task of a sandbox. ERR_NOT_FOUND. */
 int tasks_next_queued(struct db *db, const struct ulid *sandbox_id, struct arena *a,
@@ -75,6 +81,7 @@ int tasks_next_queued(struct db *db, const struct ulid *sandbox_id, struct arena
 /* queued → running, with boot id and sealed token. ERR_CONFLICT when it is not queued any more. */
 int tasks_mark_running(struct db *db, const struct ulid *id, const char *boot_id,
                        const char *token_box, struct err *e) MUST_CHECK;
+int tasks_set_model(struct db *db, const struct ulid *id, const char *model, struct err *e) MUST_CHECK;
 int tasks_set_session(struct db *db, const struct ulid *id, const char *session, struct err *e)
     MUST_CHECK;
 /* The agent's conversation of the newest finished task of that agent in the sandbox, "" for none.

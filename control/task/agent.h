@@ -1,5 +1,6 @@
 /*
- * Agent adapters: how each CLI is started and what its lines mean. The supervisor knows nothing of it.
+ * Agent adapters: how each CLI is started and what its lines mean. The supervisor knows nothing of
+ * it.
  *
  * Pure but for the files they name; the channel's thread and the scheduler call them.
  */
@@ -13,42 +14,54 @@
 #include "lib/err.h"
 #include "lib/str.h"
 
-#define AGENT_ARGV_MAX 32
-#define AGENT_ENV_MAX 48
+#define AGENT_ARGV_MAX  32
+#define AGENT_ENV_MAX   48
 #define AGENT_FILES_MAX 8
 
 struct agent_run {
     /* in */
-    const char *model;   /* provider/model as the adapter names it; never empty */
-    const char *session; /* conversation to go on with, "" for a new one */
-    const char *token;   /* task token, the only credential the container ever sees */
+    const char *provider; /* whose model it is: an id of presets/providers */
+    const char *model;    /* as that provider names it; never empty */
+    const char *session;  /* conversation to go on with, "" for a new one */
+    const char *token;    /* task token, the only credential the container ever sees */
     const char *prompt;
-    bool keyless;
     struct arena *arena;
     /* out */
     const char *argv[AGENT_ARGV_MAX + 1];
     const char *env[AGENT_ENV_MAX + 1]; /* exactly this environment */
+
     struct {
         const char *path; /* below the workspace, "/" separated; directories are made */
         const char *content;
     } files[AGENT_FILES_MAX];
+
     size_t file_count;
+    const char *home; /* the agent's own directory below the workspace */
+    const char *const
+        *keep;              /* names in it that outlive a run, ended by NULL; the rest is removed */
     const char *stdin_text; /* the prompt as the CLI wants it */
 };
 
-/* What a task's lines added up to so far; belongs to the channel's thread; strings are bounded buffers. */
+/* What a task's lines added up to so far; belongs to the channel's thread; strings are bounded
+ * buffers. */
 struct agent_state {
-    bool terminal;   /* the protocol's last event was seen */
-    bool failed;     /* … and it says failure */
+    bool terminal; /* the protocol's last event was seen */
+    bool settled;  /* the model said it is done, but the agent may go on: counts when it leaves with
+                      0 */
+    bool in_tool;  /* a tool was called in the current step */
+    bool failed;   /* … and it says failure */
     char reason[32]; /* agent_error, provider_error, … */
     struct buf error;
     struct buf message; /* last text of the agent */
     char session[128];
+    char tool_id[64]; /* of the call that runs */
+    char tool_name[64];
     int64_t tokens_input; /* -1 unknown */
     int64_t tokens_output;
     int64_t tokens_cached;
-    bool acted;          /* a tool ran or text came: a model cannot be passed over any more */
-    bool model_unknown;  /* the provider does not know the model */
+    bool acted;         /* a tool ran or text came: a model cannot be passed over any more */
+    bool model_unknown; /* the provider does not know the model */
+    bool session_lost;  /* the conversation to go on with is not there any more */
 };
 
 /* Collects the events of one line: type and JSON members without braces. */
@@ -59,8 +72,15 @@ struct agent_adapter {
     int (*prepare)(struct agent_run *run, struct err *e);
     /* One line of stdout. Hostile: anything may come. */
     void (*line)(struct agent_state *state, struct str line, agent_emit emit, void *ctx);
+    /* One line of stderr: only what changes the state; it becomes a notice whatever this says. */
+    void (*err_line)(struct agent_state *state, struct str line);
 };
 
 const struct agent_adapter *agent_find(const char *id);
+/* Splits what a person wrote into provider and model: "anthropic/x" names one of the agent's
+ * providers, anything else is a model of its native one. Borrowed from model. */
+void agent_split_model(const char *const *providers, const char *native, const char *model,
+                       struct str *ret_provider, const char **ret_model);
+
 void agent_state_init(struct agent_state *state);
 void agent_state_done(struct agent_state *state);

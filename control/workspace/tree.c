@@ -1,5 +1,6 @@
 /*
- * Trees. Jobs of the sandbox service. Works relative to open directories, so that a link put in place of one is not followed.
+ * Trees. Jobs of the sandbox service. Works relative to open directories, so that a link put in
+ * place of one is not followed.
  */
 #include "control/workspace/tree.h"
 
@@ -15,7 +16,7 @@
 #include "lib/mem.h"
 
 /* A path of PATH_MAX bytes has at most 2,048 levels; each level costs one open directory. */
-#define TREE_DEPTH_MAX 256
+#define TREE_DEPTH_MAX   256
 #define TREE_BLOCK_BYTES 512
 
 static DIR *tree_open(int parent, const char *name)
@@ -92,7 +93,8 @@ int tree_measure(const char *path, int64_t budget_ms, int64_t *ret_bytes, bool *
     return 0;
 }
 
-/* Removes what can be removed at this level; enters the first directory that is not empty. Returns true when it entered one. */
+/* Removes what can be removed at this level; enters the first directory that is not empty. Returns
+ * true when it entered one. */
 static bool tree_remove_level(struct tree_walk *w)
 {
     DIR *dir = w->open[w->depth - 1];
@@ -112,7 +114,8 @@ static bool tree_remove_level(struct tree_walk *w)
         }
     }
     if (seen == 0 && w->depth > 1) {
-        /* Empty, and yet its parent could not remove it: a mount point. Entering it again would never end. */
+        /* Empty, and yet its parent could not remove it: a mount point. Entering it again would
+         * never end. */
         w->complete = false;
     }
     return false;

@@ -1,0 +1,48 @@
+/*
+ * Vault: start and stop. The main thread.
+ */
+#include "control/vault/vault.h"
+
+#include "control/vault/vault_private.h"
+#include "lib/mem.h"
+
+static void vault_free(struct vault *v)
+{
+    vault_free_grants(v);
+    vault_free_registry(v);
+    mem_wipe(&v->master, sizeof(v->master));
+    (void)pthread_mutex_destroy(&v->lock);
+    (void)pthread_mutex_destroy(&v->keys_lock);
+    free(v);
+}
+
+int vault_start(const struct config *config, struct db *db, struct vault **ret, struct err *e)
+{
+    struct vault *v = mem_alloc(sizeof(*v));
+    v->config = config;
+    v->db = db;
+    v->wake_fd = -1;
+    v->listen_fd = -1;
+    (void)pthread_mutex_init(&v->lock, NULL);
+    (void)pthread_mutex_init(&v->keys_lock, NULL);
+    if (vault_load_registry(v, e) != 0 || vault_load_master(v, e) != 0 ||
+        vault_load_keys(v, e) != 0 || vault_broker_start(v, e) != 0) {
+        vault_free(v);
+        return -1;
+    }
+    *ret = v;
+    return 0;
+}
+
+void vault_stop(struct vault *take_vault)
+{
+    if (take_vault) {
+        vault_broker_stop(take_vault);
+        vault_free(take_vault);
+    }
+}
+
+const struct crypto_master *vault_master(const struct vault *v)
+{
+    return &v->master;
+}
