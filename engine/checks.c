@@ -178,7 +178,7 @@ int checks_init_verify(const struct config *config, const char *version, struct 
     int fd AUTOCLOSE = -1;
     (void)snprintf(rest, sizeof(rest), "init/%s/sandboxd-init", version);
     (void)paths_join(file.source, config->data_dir, rest);
-    if (checks_open(config, file.source, O_RDONLY | O_NONBLOCK, &fd, e) < 0 ||
+    if (checks_open(config, file.source, O_RDONLY | O_NONBLOCK, &fd, e) < 0 || fd < 0 ||
         checks_stat(&file, fd, e) < 0 || init_hash(fd, file.source, hex, e) < 0) {
         return err_wrap(e, "supervisor");
     }

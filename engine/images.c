@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/progress.h"
@@ -24,6 +25,8 @@
 #define DEBIAN_REPO "debian"
 #define DEBIAN_TAG  "trixie-slim"
 #define DEBIAN_TAR  "state/images/debian.tar"
+/* Docker takes an empty archive for an image. */
+#define DEBIAN_TAR_BYTES_MIN (16L << 20)
 /* An apt-get or npm that hangs says nothing for long; a slow one goes on printing. */
 #define BUILD_IDLE_MS (15LL * 60 * 1000)
 
@@ -246,6 +249,10 @@ static int debian_import(struct images *m, struct err *e)
     int fd AUTOCLOSE = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) {
         return err_set(e, ERR_NOT_FOUND, 0, "%s is not there", path);
+    }
+    struct stat st;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size < DEBIAN_TAR_BYTES_MIN) {
+        return err_set(e, ERR_IO, 0, "%s is cut short: remove it and run install.sh again", path);
     }
     struct images_import_run run = {.m = m, .fd = fd};
     struct docker_request request = {.method = "POST",
