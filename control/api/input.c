@@ -111,7 +111,10 @@ bool api_page(const struct http_request *r, int *ret_limit, struct str *ret_curs
     }
     *ret_limit = (int)limit;
     *ret_cursor = (struct str){"", 0};
-    (void)http_query(r, "cursor", ret_cursor);
+    if (http_query(r, "cursor", ret_cursor) && !ret_cursor->ptr) {
+        http_error(p, "invalid_request", "cursor is not one of ours");
+        return false;
+    }
     return true;
 }
 

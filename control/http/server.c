@@ -69,7 +69,10 @@ bool http_query(const struct http_request *r, const char *name, struct str *ret_
     while (str_split(&rest, '&', &pair)) {
         struct str key;
         if (str_split(&pair, '=', &key) && str_is(key, name)) {
-            return route_decode(r->arena, pair, true, ret_value);
+            if (!route_decode(r->arena, pair, true, ret_value)) {
+                *ret_value = (struct str){NULL, 0};
+            }
+            return true;
         }
     }
     return false;
@@ -246,13 +249,23 @@ static void server_log(const struct http_request *r, const struct http_response 
               "us", us, "actor", r->actor, (char *)0);
 }
 
+static void server_wrong_method(struct http_server *s, struct http_request *r,
+                                struct http_response *p)
+{
+    BUF_AUTO(methods, 256);
+    route_methods(s->options.routes, s->options.route_count, r, &methods);
+    http_error(p, "method_not_allowed", "this path does not know the method %.16s; it knows %s",
+               r->method, methods.ptr);
+    http_add_header(p, "Allow", methods.ptr);
+}
+
 static void server_dispatch(struct http_server *s, struct http_request *r, struct http_response *p)
 {
     const struct http_route *route = NULL;
     switch (route_find(s->options.routes, s->options.route_count, r, &route)) {
     case ROUTE_NO_PATH: http_error(p, "not_found", "there is nothing at this path"); return;
     case ROUTE_NO_METHOD:
-        http_error(p, "method_not_allowed", "this path does not know the method %s", r->method);
+        server_wrong_method(s, r, p);
         return;
     case ROUTE_BAD_PATH: http_error(p, "invalid_request", "the path is malformed"); return;
     case ROUTE_FOUND: break;
