@@ -108,6 +108,26 @@ char **environ_build(const struct environ_options *options)
     return l.vars;
 }
 
+char **environ_copy(const struct record *r, const char *key, size_t max)
+{
+    char **list = calloc(max + 1, sizeof(char *));
+    struct str value;
+    size_t pos = 0;
+    size_t count = 0;
+
+    while (list && record_each_of(r, &pos, key, &value)) {
+        bool fits = count < max && memchr(value.ptr, '\0', value.len) == NULL;
+
+        list[count] = fits ? strndup(value.ptr, value.len) : NULL;
+        if (!list[count]) {
+            environ_free(list);
+            return NULL;
+        }
+        count++;
+    }
+    return list;
+}
+
 void environ_free(char **env)
 {
     for (size_t i = 0; env && env[i]; i++) {

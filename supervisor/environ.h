@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/record.h"
 #include "lib/str.h"
 
 #define ENVIRON_VARS_MAX 512
@@ -20,6 +21,11 @@ struct environ_options {
 
 /* A list ended by NULL, or NULL without memory. The caller frees it with environ_free. */
 char **environ_build(const struct environ_options *options);
+/*
+ * The values of one key of a record as terminated strings, ended by NULL; freed with environ_free.
+ * NULL when one holds a NUL, there are more than max, or memory ends.
+ */
+char **environ_copy(const struct record *r, const char *key, size_t max);
 /* Frees list and strings. Accepts NULL. */
 void environ_free(char **env);
 void environ_free_cleanup(char ***env);

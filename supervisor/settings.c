@@ -51,38 +51,27 @@ static int parse_ports(const struct record *r, struct app_settings *s, struct er
 
 static int parse_env(const struct record *r, struct app_settings *s, struct err *e)
 {
-    struct str pair;
-    size_t pos = 0;
-    size_t count = 0;
-
-    s->env = calloc(SETTINGS_ENV_MAX + 1, sizeof(char *));
+    s->env = environ_copy(r, "env", SETTINGS_ENV_MAX);
     if (!s->env) {
-        return err_set(e, ERR_UNAVAILABLE, 0, "configure: no memory for the environment");
+        return err_set(e, ERR_INVALID, 0, "configure: env holds a NUL, or more than %d of them",
+                       SETTINGS_ENV_MAX);
     }
-    while (record_each_of(r, &pos, "env", &pair)) {
-        if (!environ_is_pair(pair) || count == SETTINGS_ENV_MAX) {
-            return err_set(e, ERR_INVALID, 0,
-                           "configure: env is not KEY=value, or there are more than %d",
-                           SETTINGS_ENV_MAX);
+    for (size_t i = 0; s->env[i]; i++) {
+        if (!environ_is_pair(str_of(s->env[i]))) {
+            return err_set(e, ERR_INVALID, 0, "configure: env is not KEY=value");
         }
-        s->env[count] = strndup(pair.ptr, pair.len);
-        if (!s->env[count]) {
-            return err_set(e, ERR_UNAVAILABLE, 0, "configure: no memory for the environment");
-        }
-        count++;
     }
     return 0;
 }
 
 int settings_parse(const struct record *r, struct app_settings *ret, struct err *e)
 {
-    struct app_settings s = {0};
-
-    if (parse_template(r, &s, e) != 0 || parse_ports(r, &s, e) != 0 || parse_env(r, &s, e) != 0) {
-        settings_done(&s);
+    *ret = (struct app_settings){0};
+    if (parse_template(r, ret, e) != 0 || parse_ports(r, ret, e) != 0 ||
+        parse_env(r, ret, e) != 0) {
+        settings_done(ret);
         return -1;
     }
-    *ret = s;
     return 0;
 }
 

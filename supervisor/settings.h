@@ -5,7 +5,8 @@
 
 #include "supervisor/app.h"
 
-/* Fills *ret; settings_done frees. ERR_INVALID names the field, ERR_UNAVAILABLE: no memory. */
+/* Fills *ret (empty on failure); settings_done frees. ERR_INVALID names the field, ERR_UNAVAILABLE:
+ * no memory. */
 int settings_parse(const struct record *r, struct app_settings *ret, struct err *e) MUST_CHECK;
 void settings_done(struct app_settings *s);
 /* Whether a process that runs with one would run the same with the other. */

@@ -351,34 +351,12 @@ static void start_done(struct start *s)
     free(s->cwd);
 }
 
-/* Copies the values of one key as terminated strings; NULL when one holds a NUL, they are too many,
- * or memory ends. */
-static char **copy_list(const struct record *r, const char *key)
-{
-    char **list = calloc(TASK_FIELDS_MAX + 1, sizeof(char *));
-    struct str value;
-    size_t pos = 0;
-    size_t count = 0;
-
-    while (list && record_each_of(r, &pos, key, &value)) {
-        bool fits = count < TASK_FIELDS_MAX && memchr(value.ptr, '\0', value.len) == NULL;
-
-        list[count] = fits ? strndup(value.ptr, value.len) : NULL;
-        if (!list[count]) {
-            environ_free(list);
-            return NULL;
-        }
-        count++;
-    }
-    return list;
-}
-
 static int start_parse(const struct record *r, struct start *s, struct err *e)
 {
     struct str cwd = record_get(r, "cwd");
 
-    s->env = copy_list(r, "env");
-    s->args = copy_list(r, "argv");
+    s->env = environ_copy(r, "env", TASK_FIELDS_MAX);
+    s->args = environ_copy(r, "argv", TASK_FIELDS_MAX);
     s->cwd = cwd.len > 0 ? strndup(cwd.ptr, cwd.len) : strdup(SEED_APP);
     if (!s->env || !s->args || !s->cwd || !s->args[0] || s->args[0][0] == '\0') {
         return err_set(

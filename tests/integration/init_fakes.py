@@ -14,7 +14,7 @@ import threading
 import time
 
 from tests.integration import docker as engine
-from tests.integration.programs import ROOT, TEST_DIR
+from tests.integration.programs import ROOT, SANITISER_REPORT, TEST_DIR
 from tests.integration.records import PROTOCOL, Record, encode
 
 UID = 2_000_000_001
@@ -323,11 +323,13 @@ class Sandbox:
             "--entrypoint", "/run/sandboxd/init/sandboxd-init", engine.own_image(),
         )
 
-    def __exit__(self, *_error):
+    def __exit__(self, kind, *_error):
+        logs = self.logs()
         engine.docker("rm", "-f", self.name, check=False)
         for door in (self.control, self.preview, self.credentials):
             door.stop()
         shutil.rmtree(self.dir, ignore_errors=True)
+        assert kind is not None or not SANITISER_REPORT.search(logs), logs[-4000:]
 
     # --- looking from outside -----------------------------------------------------------------
 

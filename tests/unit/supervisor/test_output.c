@@ -216,43 +216,58 @@ static void an_acknowledgement_ahead_of_the_sending_is_taken(void **state)
     outbox_done(&o);
 }
 
-/* A model of the same in the simplest words, and many random steps. */
+/* The same in the simplest words. */
+struct model {
+    struct outbox o;
+    uint64_t added;
+    uint64_t acked;
+    uint64_t sent;
+};
+
+static void model_ack(struct model *m, unsigned number)
+{
+    m->acked = m->acked + number > m->added ? m->added : m->acked + number;
+    m->sent = m->sent < m->acked ? m->acked : m->sent;
+    outbox_ack(&m->o, m->acked);
+}
+
+static void model_rewind(struct model *m)
+{
+    m->sent = m->acked;
+    outbox_rewind(&m->o);
+}
+
+static void model_emit(struct model *m)
+{
+    char expected[24] = "";
+
+    if (m->sent < m->added) {
+        (void)snprintf(expected, sizeof(expected), "%u", (unsigned)++m->sent);
+    }
+    assert_emits(&m->o, 1, expected);
+}
+
 static void it_agrees_with_a_simple_model(void **state)
 {
-    struct outbox o;
+    struct model m = {0};
     unsigned seed = 12345;
-    uint64_t added = 0;
-    uint64_t acked = 0;
-    uint64_t sent = 0;
 
     (void)state;
-    outbox_init(&o);
+    outbox_init(&m.o);
     for (int step = 0; step < 20000; step++) {
         seed = seed * 1103515245 + 12345;
-        switch (seed >> 16 & 3) {
-        case 0:
-        case 1: add(&o, ++added, (seed >> 18) % 3000); break;
-        case 2:
-            acked += (seed >> 18) % 4;
-            acked = acked > added ? added : acked;
-            sent = sent < acked ? acked : sent;
-            outbox_ack(&o, acked);
-            break;
-        default: {
-            char expected[24] = "";
+        unsigned number = seed >> 19;
 
-            if ((seed >> 18) % 10 == 0) {
-                sent = acked;
-                outbox_rewind(&o);
-            }
-            if (sent < added) {
-                (void)snprintf(expected, sizeof(expected), "%u", (unsigned)++sent);
-            }
-            assert_emits(&o, 1, expected);
-        }
+        switch (seed >> 16 & 7) {
+        case 0:
+        case 1:
+        case 2: add(&m.o, ++m.added, number % 3000); break;
+        case 3: model_ack(&m, number % 4); break;
+        case 4: number % 10 == 0 ? model_rewind(&m) : model_emit(&m); break;
+        default: model_emit(&m);
         }
     }
-    outbox_done(&o);
+    outbox_done(&m.o);
 }
 
 int main(void)
