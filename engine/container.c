@@ -107,7 +107,7 @@ static int sources_check(struct engine *g, const struct spec_request *request,
 /* What must hold before anything of a sandbox is made or runs. */
 static int ground_check(struct engine *g, struct network *ret_network, struct err *e)
 {
-    if (walls_require(g->walls, e) < 0 || runtime_check(g->docker, g->config, e) < 0) {
+    if (walls_require(g->walls, e) < 0 || runtime_check(g->runtime, e) < 0) {
         return -1;
     }
     return network_ensure(g->docker, g->config, ret_network, e);

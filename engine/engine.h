@@ -9,6 +9,7 @@
 #include "engine/config.h"
 #include "engine/docker.h"
 #include "engine/images.h"
+#include "engine/runtime.h"
 #include "engine/walls.h"
 
 struct hub;
@@ -16,6 +17,7 @@ struct hub;
 struct engine {
     const struct config *config;
     struct docker *docker;
+    struct runtime *runtime;
     struct walls *walls;
     struct images *images;
     struct hub *hub;

@@ -178,7 +178,8 @@ static bool events_follow(struct events *v)
     events_mend_network(v);
     events_say_docker(v, NULL);
     log_info("following Docker", "version", version.engine, "api", version.api);
-    if (runtime_check(v->engine->docker, v->engine->config, &e) < 0) {
+    runtime_forget(v->engine->runtime);
+    if (runtime_check(v->engine->runtime, &e) < 0) {
         log_error("no sandbox starts", "error", e.msg);
     }
     buf_reset(&v->line);

@@ -110,6 +110,7 @@ int main(int argc, char **argv)
     wait_for_directory(&config, stop_fd);
 
     engine.docker = docker_new(config.docker_socket);
+    engine.runtime = runtime_new(engine.docker, &config);
     engine.hub = hub_new();
     engine.walls = walls_new(&config);
     walls_start(engine.walls);
@@ -125,6 +126,7 @@ int main(int argc, char **argv)
     walls_stop(engine.walls);
     walls_free(engine.walls);
     hub_free(engine.hub);
+    runtime_free(engine.runtime);
     docker_free(engine.docker);
     log_info("stopped");
     return result < 0 ? 1 : 0;

@@ -106,6 +106,37 @@ static bool root_of(const struct mounts_line *mount, const char *path,
     return len >= 0 && len < MOUNTS_PATH_BYTES;
 }
 
+/* "/var/lib/docker/containers/<64 hex digits>/hostname" */
+bool mounts_own_container(struct str text, char ret_id[MOUNTS_ID_BYTES])
+{
+    struct mounts_line line;
+    struct str end = STR("/hostname");
+    size_t id_len = MOUNTS_ID_BYTES - 1;
+    if (!mounts_find(text, "/etc/hostname", &line)) {
+        return false;
+    }
+    struct str root = str_of(line.root);
+    if (!str_ends(root, end) || root.len < end.len + id_len) {
+        return false;
+    }
+    struct str id = str_cut(root, root.len - end.len - id_len, root.len - end.len);
+    for (size_t i = 0; i < id.len; i++) {
+        if (!((id.ptr[i] >= '0' && id.ptr[i] <= '9') || (id.ptr[i] >= 'a' && id.ptr[i] <= 'f'))) {
+            return false;
+        }
+    }
+    (void)snprintf(ret_id, MOUNTS_ID_BYTES, "%.*s", STR_FMT(id));
+    return true;
+}
+
+bool mounts_find_own_container(char ret_id[MOUNTS_ID_BYTES])
+{
+    char *ours AUTOFREE = NULL;
+    size_t len = 0;
+    return fd_read_file("/proc/self/mountinfo", MOUNTINFO_BYTES_MAX, &ours, &len, NULL) == 0 &&
+           mounts_own_container(str_n(ours, len), ret_id);
+}
+
 static int mount_check(const struct checks_source *source, struct str ours, struct str theirs,
                        struct err *e)
 {

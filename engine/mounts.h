@@ -12,11 +12,18 @@
 #include "lib/str.h"
 
 #define MOUNTS_PATH_BYTES 1024
+#define MOUNTS_ID_BYTES   65
 
 /* Compares every bind mount of the process with the source it must be. ERR_FORBIDDEN names the
  * first that differs; ERR_NOT_FOUND when the process is gone. */
 int mounts_verify(const struct config *config, pid_t pid, const struct checks_sources *sources,
                   struct err *e) MUST_CHECK;
+
+/* Id of the container we run in ourselves, out of our own mountinfo: Docker mounts a file of the
+ * container's folder at /etc/hostname. False outside of one. Pure. */
+bool mounts_own_container(struct str text, char ret_id[MOUNTS_ID_BYTES]);
+/* The same over our own mounts. */
+bool mounts_find_own_container(char ret_id[MOUNTS_ID_BYTES]);
 
 /* One line of mountinfo. Paths are unescaped. Pure. */
 struct mounts_line {

@@ -97,7 +97,7 @@ static void write_docker_status(struct engine *g, struct record_writer *w)
         record_adds(w, "subnet", network.subnet);
     }
     record_adds(w, "runtime", g->config->runsc ? "runsc" : "runc");
-    if (runtime_check(g->docker, g->config, &why) < 0) {
+    if (runtime_check(g->runtime, &why) < 0) {
         record_adds(w, "runtime_error", why.msg);
     }
 }

@@ -37,7 +37,7 @@ static void fuzz_json(struct str text)
     (void)!inspect_parse(json_root(doc), &config, &id, &container, &e);
     (void)!network_check(json_root(doc), &config, &network, &e);
     (void)!docker_pick_version(json_root(doc), &version, &e);
-    (void)!runtime_check_info(json_root(doc), &e);
+    (void)!runtime_check_info(json_root(doc), true, &e);
     network_list_bridges(json_root(doc), "sbx0", &out);
     subnet_take_networks(taken, json_root(doc));
 }

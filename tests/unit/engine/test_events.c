@@ -136,13 +136,65 @@ static void test_runtime(void **state)
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct json_doc *doc AUTO(json_doc) = test_json(cases[i].info);
         struct err e = {0};
-        int result = runtime_check_info(json_root(doc), &e);
+        int result = runtime_check_info(json_root(doc), true, &e);
         assert_int_equal(result, cases[i].word ? -1 : 0);
         if (cases[i].word) {
             assert_int_equal(e.code, ERR_UNAVAILABLE);
             assert_non_null(strstr(e.msg, cases[i].word));
             assert_non_null(strstr(e.msg, "restart Docker"));
         }
+    }
+}
+
+static void test_engine_refused(void **state)
+{
+    (void)state;
+
+    static const struct {
+        const char *info;
+        const char *word; /* NULL: fine */
+    } cases[] = {
+        {"{\"SecurityOptions\":[\"name=seccomp,profile=default\",\"name=cgroupns\"]}", NULL},
+        {"{\"SecurityOptions\":[\"name=seccomp\",\"name=rootless\"]}", "rootless"},
+        {"{\"SecurityOptions\":[\"name=userns\"]}", "userns-remap"},
+        {"{\"OperatingSystem\":\"Docker Desktop\"}", "Docker Desktop"},
+        {"{\"SecurityOptions\":null}", NULL},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct json_doc *doc AUTO(json_doc) = test_json(cases[i].info);
+        struct err e = {0};
+        assert_int_equal(runtime_check_info(json_root(doc), false, &e), cases[i].word ? -1 : 0);
+        if (cases[i].word) {
+            assert_non_null(strstr(e.msg, cases[i].word));
+        }
+    }
+}
+
+static void test_data_dir(void **state)
+{
+    (void)state;
+
+    static const struct {
+        const char *own;
+        bool is_fine;
+    } cases[] = {
+        {"{\"Mounts\":[{\"Source\":\"/var/lib/sandboxed\",\"Destination\":\"/var/lib/sandboxed\"},"
+         "{\"Source\":\"/x\",\"Destination\":\"/var/lib/sandboxed/run/engine\"}]}",
+         true},
+        {"{\"Mounts\":[{\"Source\":\"/var/lib\",\"Destination\":\"/var/lib\"}]}", true},
+        {"{\"Mounts\":[{\"Source\":\"/srv/data\",\"Destination\":\"/var/lib/sandboxed\"}]}", false},
+        {"{\"Mounts\":[{\"Source\":\"/var/lib/sand\",\"Destination\":\"/var/lib/sand\"}]}", false},
+        {"{\"Mounts\":[]}", false},
+        {"{}", false},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct json_doc *doc AUTO(json_doc) = test_json(cases[i].own);
+        struct err e = {0};
+        assert_int_equal(runtime_check_mounts(json_root(doc), DATA_DIR, &e),
+                         cases[i].is_fine ? 0 : -1);
+        assert_true(cases[i].is_fine || strstr(e.msg, "SANDBOXD_DATA_DIR"));
     }
 }
 
@@ -154,6 +206,8 @@ int main(void)
         cmocka_unit_test(test_hub),
         cmocka_unit_test(test_log_frames),
         cmocka_unit_test(test_runtime),
+        cmocka_unit_test(test_engine_refused),
+        cmocka_unit_test(test_data_dir),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,12 +67,30 @@ static void test_swapped(void **state)
     assert_int_equal(mounts_verify(&config, getpid(), &sources, &e), 0);
 }
 
+#define OWN_ID "7ab8cf26f7a5ae5f00812349f8335c9311d6d95f1b313763748074673da7603e"
+
+static void test_own_container(void **state)
+{
+    (void)state;
+    char id[MOUNTS_ID_BYTES];
+    assert_true(mounts_own_container(STR("9 1 254:0 /var/lib/docker/containers/" OWN_ID
+                                         "/hostname /etc/hostname rw - ext4 d rw\n"),
+                                     id));
+    assert_string_equal(id, OWN_ID);
+    assert_false(mounts_own_container(
+        STR("9 1 254:0 /containers/X" OWN_ID "X/hostname /etc/hostname rw - ext4 d rw\n"), id));
+    assert_false(
+        mounts_own_container(STR("9 1 254:0 /hostname /etc/hostname rw - ext4 d rw\n"), id));
+    assert_false(mounts_own_container(STR("9 1 254:0 / / rw - ext4 d rw\n"), id));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_find),
         cmocka_unit_test(test_bad_lines),
         cmocka_unit_test(test_swapped),
+        cmocka_unit_test(test_own_container),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
