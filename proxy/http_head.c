@@ -113,7 +113,7 @@ static bool is_one_of(struct str name, const char *const *names, size_t count)
     return false;
 }
 
-bool head_is_hop(const struct head *h, struct str name)
+static bool is_hop_by_name(struct str name)
 {
     static const char *const hop[] = {
         "connection",          "keep-alive",       "proxy-authenticate",
@@ -121,9 +121,11 @@ bool head_is_hop(const struct head *h, struct str name)
         "transfer-encoding",   "trailer",          "upgrade",
     };
 
-    if (is_one_of(name, hop, ARRAY_LEN(hop))) {
-        return true;
-    }
+    return is_one_of(name, hop, ARRAY_LEN(hop));
+}
+
+static bool is_named_by_connection(const struct head *h, struct str name)
+{
     for (unsigned i = 0; i < before_body(h); i++) {
         if (str_eq_nocase(head_name(h, i), STR("connection")) &&
             count_token(head_value(h, i), name) > 0) {
@@ -131,6 +133,11 @@ bool head_is_hop(const struct head *h, struct str name)
         }
     }
     return false;
+}
+
+bool head_is_hop(const struct head *h, struct str name)
+{
+    return is_hop_by_name(name) || is_named_by_connection(h, name);
 }
 
 static void copy_field(const struct head *h, unsigned i, struct buf *out)
@@ -143,10 +150,13 @@ static void copy_field(const struct head *h, unsigned i, struct buf *out)
 
 void head_copy(const struct head *h, struct buf *out, head_drop_fn drop, const void *ctx)
 {
+    bool has_connection = head_get(h, "connection").ptr != NULL;
+
     for (unsigned i = 0; i < before_body(h); i++) {
         struct str name = head_name(h, i);
 
-        if (!head_is_hop(h, name) && !(drop && drop(name, head_value(h, i), ctx))) {
+        if (!is_hop_by_name(name) && !(has_connection && is_named_by_connection(h, name)) &&
+            !(drop && drop(name, head_value(h, i), ctx))) {
             copy_field(h, i, out);
         }
     }

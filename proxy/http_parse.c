@@ -64,6 +64,10 @@ static int on_value_complete(llhttp_t *ll)
     struct http_parser *p = ll->data;
     struct head *h = p->head;
 
+    struct head_field *f = &h->fields[h->count];
+
+    /* Blanks behind a value are not part of it; llhttp takes off only those in front. */
+    f->value_len = (uint32_t)str_trim(str_n(h->text.ptr + f->value_at, f->value_len)).len;
     if (++h->count < LIMIT_HEAD_FIELDS) {
         h->fields[h->count] = (struct head_field){0};
     }
