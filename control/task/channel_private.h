@@ -10,12 +10,13 @@
 
 #include "control/task/channel.h"
 
-#define CHANNEL_PING_MS         15000
-#define CHANNEL_PONG_MS         5000
-#define CHANNEL_HELLO_MS        10000
-#define CHANNEL_CHECKS_MAX      4   /* of one sandbox at a time */
-#define CHANNEL_REFUSED_WAIT_MS 200 /* a door that was knocked at by others opens again after it \
-                                     */
+#define CHANNEL_PING_MS    15000
+#define CHANNEL_PONG_MS    5000
+#define CHANNEL_HELLO_MS   10000
+#define CHANNEL_CHECKS_MAX 4 /* of one sandbox at a time */
+#define CHANNEL_REFUSED_WAIT_MS                                      \
+    200 /* a door that was knocked at by others opens again after it \
+         */
 #define CHANNEL_REFUSED_EVENT_MS 60000          /* one event a minute and sandbox */
 #define CHANNEL_IN_BYTES         (160UL * 1024) /* two whole frames and some */
 #define CHANNEL_OUT_BYTES_MAX    (4UL * 1024 * 1024)

@@ -9,7 +9,8 @@
 #include "lib/mem.h"
 
 #define OUTCOME_TEXT_BYTES 6000
-#define OUTCOME_STUCK      "; something it started could not be ended, so the sandbox is started anew"
+static const char outcome_stuck[] =
+    "; something it started could not be ended, so the sandbox is started anew";
 
 struct outcome_exit {
     int64_t seq;
@@ -175,7 +176,7 @@ void outcome_exit(struct task_service *s, struct box *b, const struct record *ex
     }
     struct outcome o = outcome_decide(s, b->run, &x, &text);
     if (x.stuck) {
-        buf_puts(&text, text.len > 0 ? OUTCOME_STUCK : OUTCOME_STUCK + 2);
+        buf_puts(&text, text.len > 0 ? outcome_stuck : outcome_stuck + 2);
         b->restarting = true;
         b->restart_ticket = 0;
     }
