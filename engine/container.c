@@ -104,13 +104,15 @@ static int sources_check(struct engine *g, const struct spec_request *request,
     return checks_init_verify(g->config, request->init, e);
 }
 
-/* What must hold before anything of a sandbox is made or runs. */
+/* What must hold before anything of a sandbox is made or runs. The bridge first: Docker loads
+ * br_netfilter for it, which the walls need. */
 static int ground_check(struct engine *g, struct network *ret_network, struct err *e)
 {
-    if (walls_require(g->walls, e) < 0 || runtime_check(g->runtime, e) < 0) {
+    if (runtime_check(g->runtime, e) < 0 ||
+        network_ensure(g->docker, g->config, ret_network, e) < 0) {
         return -1;
     }
-    return network_ensure(g->docker, g->config, ret_network, e);
+    return walls_require(g->walls, e);
 }
 
 static int remove_by_id(struct engine *g, const char *container_id, struct err *e)

@@ -81,22 +81,36 @@ static void wait_for_directory(const struct config *config, int stop_fd)
     }
 }
 
-int main(int argc, char **argv)
+/* "version", and "remove-walls" for an uninstallation. */
+static int run_argument(int argc, char **argv)
 {
     static struct config config;
-    struct engine engine = {.config = &config};
-    struct figures_memory memory;
     struct err e = {0};
     if (argc == 2 && strcmp(argv[1], "version") == 0) {
         (void)!write(STDOUT_FILENO, version_text(), strlen(version_text()));
         (void)!write(STDOUT_FILENO, "\n", 1);
         return 0;
     }
+    if (argc != 2 || strcmp(argv[1], "remove-walls") != 0) {
+        log_die("it takes its settings from the environment; its arguments are version and "
+                "remove-walls");
+    }
+    start_or_die(config_load(&config, &e), &e);
+    start_or_die(walls_remove(&config, &e), &e);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static struct config config;
+    struct engine engine = {.config = &config};
+    struct figures_memory memory;
+    struct err e = {0};
     log_init(PROGRAM, LOG_INFO);
     (void)umask(077);
     (void)mallopt(M_ARENA_MAX, ARENAS_MAX);
-    if (argc != 1) {
-        log_die("it takes its settings from the environment; its only argument is \"version\"");
+    if (argc > 1) {
+        return run_argument(argc, argv);
     }
     start_or_die(config_load(&config, &e), &e);
     log_init(PROGRAM, config.log_level);

@@ -295,22 +295,23 @@ static void *walls_run(void *ctx)
     return NULL;
 }
 
-/* The owner's word "off" also takes down what stands from before. */
-static void walls_remove(const struct walls *w)
+int walls_remove(const struct config *config, struct err *e)
 {
     char batch[160];
-    (void)snprintf(batch, sizeof(batch), "add table inet %s\ndelete table inet %s\n",
-                   w->config->table, w->config->table);
-    (void)walls_nft(batch, NULL, NULL);
-    log_warn("walls: off by SANDBOXD_WALLS; sandboxes reach this host, one another and private "
-             "networks");
+    (void)snprintf(batch, sizeof(batch), "add table inet %s\ndelete table inet %s\n", config->table,
+                   config->table);
+    return walls_nft(batch, NULL, e);
 }
 
 void walls_start(struct walls *w)
 {
     w->stop_fd = eventfd(0, EFD_CLOEXEC);
     if (!w->config->walls_on) {
-        walls_remove(w);
+        /* The owner's word also takes down what stands from before. */
+        struct err ignored;
+        (void)!walls_remove(w->config, &ignored);
+        log_warn("walls: off by SANDBOXD_WALLS; sandboxes reach this host, one another and "
+                 "private networks");
         return;
     }
     {

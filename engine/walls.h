@@ -27,6 +27,9 @@ void walls_start(struct walls *w);
 void walls_stop(struct walls *w);
 void walls_free(struct walls *w);
 
+/* Takes the table down, for an uninstallation. ERR_UNAVAILABLE. */
+int walls_remove(const struct config *config, struct err *e) MUST_CHECK;
+
 /* Elements of an nftables set of interface names (network_other_bridges); takes effect within a
  * second. Copied. */
 void walls_set_bridges(struct walls *w, const char *elements);
