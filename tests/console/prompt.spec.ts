@@ -45,7 +45,7 @@ test.afterAll(async () => {
 
 test("a first prompt makes an app that runs", async () => {
     test.setTimeout(IMAGE_MINUTES_MAX * 60_000);
-    app_id = await build(page, "Build a notes page [[scenario:say It is a start.]]");
+    app_id = await build(page, "Build a notes page. [[scenario:say It is a start.]]");
     await expect(page.getByRole("heading", { level: 1, name: "Notes page" })).toBeVisible();
     const task = page.getByRole("article", { name: "Task" });
     await expect(task).toBeVisible({ timeout: IMAGE_MINUTES_MAX * 60_000 });
