@@ -42,6 +42,15 @@ struct agent_run {
     const char *stdin_text; /* the prompt as the CLI wants it */
 };
 
+#define AGENT_CALLS_MAX 8
+
+struct agent_call {
+    char id[64];
+    char name[64];
+    char title[304];
+    char path[304];
+};
+
 /* What a task's lines added up to so far; belongs to the channel's thread; strings are bounded
  * buffers. */
 struct agent_state {
@@ -54,8 +63,8 @@ struct agent_state {
     struct buf error;
     struct buf message; /* last text of the agent */
     char session[128];
-    char tool_id[64]; /* of the call that runs */
-    char tool_name[64];
+    struct agent_call calls[AGENT_CALLS_MAX]; /* the last ones, for answers that name only an id */
+    size_t call_count;
     int64_t tokens_input; /* -1 unknown */
     int64_t tokens_output;
     int64_t tokens_cached;

@@ -79,6 +79,12 @@ static struct str claude_title(const struct json_value *input)
     return title.ptr ? title : json_get_str(input, "description");
 }
 
+static void claude_copy(char *out, size_t size, struct str text)
+{
+    text = agent_clip(text, size - 1);
+    (void)snprintf(out, size, "%.*s", STR_FMT(text));
+}
+
 static void claude_tool_use(struct agent_state *state, const struct json_value *block,
                             agent_emit emit, void *ctx)
 {
@@ -87,12 +93,24 @@ static void claude_tool_use(struct agent_state *state, const struct json_value *
                               .title = claude_title(input),
                               .status = "running",
                               .path = claude_path(input)};
-    /* The answer names the call only by its id: the name is kept until it comes. */
-    (void)snprintf(state->tool_id, sizeof(state->tool_id), "%.*s",
-                   STR_FMT(str_cut(json_get_str(block, "id"), 0, sizeof(state->tool_id) - 1)));
-    (void)snprintf(state->tool_name, sizeof(state->tool_name), "%.*s",
-                   STR_FMT(str_cut(tool.name, 0, sizeof(state->tool_name) - 1)));
+    /* The answer names its call only by an id. */
+    struct agent_call *call = &state->calls[state->call_count++ % AGENT_CALLS_MAX];
+    claude_copy(call->id, sizeof(call->id), json_get_str(block, "id"));
+    claude_copy(call->name, sizeof(call->name), tool.name);
+    claude_copy(call->title, sizeof(call->title), tool.title);
+    claude_copy(call->path, sizeof(call->path), tool.path);
     agent_emit_tool(state, &tool, emit, ctx);
+}
+
+static const struct agent_call *claude_call(const struct agent_state *state, struct str id)
+{
+    static const struct agent_call unknown = {.name = "tool"};
+    for (size_t i = 0; i < AGENT_CALLS_MAX; i++) {
+        if (id.len > 0 && str_is(id, state->calls[i].id)) {
+            return &state->calls[i];
+        }
+    }
+    return &unknown;
 }
 
 static void claude_assistant(struct agent_state *state, const struct json_value *event,
@@ -141,9 +159,11 @@ static void claude_user(struct agent_state *state, const struct json_value *even
             continue;
         }
         (void)json_get_bool(block, "is_error", &failed);
-        bool known = str_is(json_get_str(block, "tool_use_id"), state->tool_id);
-        struct agent_tool tool = {.name = known ? str_of(state->tool_name) : STR("tool"),
+        const struct agent_call *call = claude_call(state, json_get_str(block, "tool_use_id"));
+        struct agent_tool tool = {.name = str_of(call->name),
+                                  .title = str_of(call->title),
                                   .status = failed ? "failed" : "completed",
+                                  .path = str_of(call->path),
                                   .output = claude_output(json_get(block, "content"))};
         agent_emit_tool(state, &tool, emit, ctx);
     }
