@@ -33,6 +33,14 @@ static void run_report(struct run *r, bool stuck)
     }
 }
 
+static void run_is_loose(struct run *r)
+{
+    struct tree_entry runner;
+
+    r->loose = true;
+    r->started = tree_read_one(r->runner, &runner) ? runner.started : 0;
+}
+
 /* The runner's words. It is ours, but a stray message changes nothing beyond its own run. */
 static void run_message(struct run *r, const struct runner_message *m)
 {
@@ -47,6 +55,7 @@ static void run_message(struct run *r, const struct runner_message *m)
         break;
     case RUNNER_STUCK: run_report(r, true); break;
     case RUNNER_GONE: r->said_gone = true; break;
+    case RUNNER_LOOSE: run_is_loose(r); break;
     default: break;
     }
 }
@@ -152,19 +161,21 @@ static void run_over(struct runs *rs, struct run *r, bool stuck)
 }
 
 /* The runner's last words may still be in its socket when its SIGCHLD comes. */
-static void run_runner_died(struct runs *rs, struct run *r, int64_t now_ms)
+static void run_runner_ended(struct runs *rs, struct run *r, int64_t now_ms)
 {
     run_on_control(r, 0);
-    if (r->said_gone) {
+    if (r->said_gone && !r->loose) {
         run_over(rs, r, false);
         return;
+    }
+    if (!r->said_gone) {
+        log_warn("a runner was killed from inside; killing what it left behind");
     }
     if (!r->exited) {
         r->status = SIGKILL;
     }
     r->orphaned = true;
     r->give_up_ms = 0;
-    log_warn("a runner was killed from inside; killing what it left behind");
     rs->sweep_at_ms = now_ms;
     rs->sweep_end_ms = now_ms + RUN_SWEEP_MAX_MS;
 }
@@ -173,37 +184,52 @@ bool runs_reaped(struct runs *rs, pid_t pid)
 {
     for (size_t i = 0; i < rs->count; i++) {
         if (rs->active[i]->runner == pid && !rs->active[i]->orphaned) {
-            run_runner_died(rs, rs->active[i], clock_mono_ms());
+            run_runner_ended(rs, rs->active[i], clock_mono_ms());
             return true;
         }
     }
     return false;
 }
 
-/* Kills every child of PID 1 that it does not know, with all below; true when none is left. */
+/* Whom a sweep leaves alone: runners, the relay, and what is older than every loose run that ended.
+ */
+static struct tree_keep runs_keep(const struct runs *rs, pid_t known[RUNS_MAX + 1])
+{
+    struct tree_keep keep = {.pids = known, .started_before = UINT64_MAX};
+
+    for (size_t i = 0; i < rs->count; i++) {
+        const struct run *r = rs->active[i];
+        uint64_t since = r->loose ? r->started : 0;
+
+        if (!r->orphaned) {
+            known[keep.count++] = r->runner;
+        } else if (since < keep.started_before) {
+            keep.started_before = since;
+        }
+    }
+    if (rs->helper != 0) {
+        known[keep.count++] = rs->helper;
+    }
+    return keep;
+}
+
+/* Kills every child of PID 1 that nobody keeps, with all below; true when none is left. */
 static bool runs_sweep(struct runs *rs)
 {
     static struct tree tree;
     pid_t known[RUNS_MAX + 1];
-    size_t count = 0;
+    struct tree_keep keep = runs_keep(rs, known);
 
-    for (size_t i = 0; i < rs->count; i++) {
-        if (!rs->active[i]->orphaned) {
-            known[count++] = rs->active[i]->runner;
-        }
-    }
-    if (rs->helper != 0) {
-        known[count++] = rs->helper;
-    }
     if (!tree_read(&tree)) {
         return false;
     }
-    if (tree_mark_except(&tree, getpid(), known, count) == 0) {
+    if (tree_mark(&tree, getpid(), &keep) == 0) {
         return true;
     }
+    /* Stopped first, so that nobody forks away from under the list. */
     (void)tree_signal(&tree, SIGSTOP);
     if (tree_read(&tree)) {
-        (void)tree_mark_except(&tree, getpid(), known, count);
+        (void)tree_mark(&tree, getpid(), &keep);
         (void)tree_signal(&tree, SIGKILL);
     }
     return false;

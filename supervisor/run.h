@@ -42,6 +42,8 @@ struct run {
     int status;   /* wait status of the program, or 9 (killed) when its runner was lost */
     bool exited;
     bool said_gone;
+    bool loose;         /* orphans of it fall to PID 1, see RUNNER_LOOSE */
+    uint64_t started;   /* of a loose one's runner, in clock ticks: its orphans are younger */
     bool reported;      /* on_gone was called; the runner may still be trying */
     bool orphaned;      /* the runner is dead, its leftovers are being killed */
     int64_t give_up_ms; /* monotonic: then the runner itself is killed; 0: never */

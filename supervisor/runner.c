@@ -100,9 +100,12 @@ static int runner_start(struct runner *r, const char *cwd, char *const *argv)
     (void)sigaddset(&children, SIGCHLD);
     (void)sigprocmask(SIG_BLOCK, &children, NULL);
     r->signal_fd = signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (r->signal_fd < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
-        (void)dprintf(STDERR_FILENO, "sandboxd: the kernel refuses a child subreaper\n");
+    if (r->signal_fd < 0) {
+        (void)dprintf(STDERR_FILENO, "sandboxd: no descriptor is left to watch a program with\n");
         return -1;
+    }
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
+        runner_say(RUNNER_LOOSE, 0); /* gVisor's kernel, for one */
     }
     r->program = fork();
     if (r->program == 0) {
@@ -182,7 +185,7 @@ static void runner_term_all(struct runner *r)
 static void runner_kill_all(struct runner *r)
 {
     size_t before = 0;
-    size_t now = tree_mark(&r->tree, getpid());
+    size_t now = tree_mark(&r->tree, getpid(), NULL);
 
     while (now > before) {
         before = now;
@@ -190,7 +193,7 @@ static void runner_kill_all(struct runner *r)
         if (!tree_read(&r->tree)) {
             return;
         }
-        now = tree_mark(&r->tree, getpid());
+        now = tree_mark(&r->tree, getpid(), NULL);
     }
     (void)tree_signal(&r->tree, SIGKILL);
 }
@@ -205,7 +208,7 @@ static void runner_scan(struct runner *r, int64_t now_ms)
     r->scan_at_ms = now_ms + r->scan_every_ms;
     r->scan_every_ms =
         r->scan_every_ms * 2 > RUNNER_SCAN_MAX_MS ? RUNNER_SCAN_MAX_MS : r->scan_every_ms * 2;
-    if (!tree_read(&r->tree) || tree_mark(&r->tree, getpid()) == 0) {
+    if (!tree_read(&r->tree) || tree_mark(&r->tree, getpid(), NULL) == 0) {
         return;
     }
     if (r->state == RUNNER_TERMINATING) {
@@ -273,11 +276,12 @@ int runner_main(const char *cwd, char *const *argv)
     /* Too large for a stack; untouched pages of it cost nothing. */
     static struct runner runner;
 
-    if (runner_start(&runner, cwd, argv) != 0) {
-        return 126;
+    if (runner_start(&runner, cwd, argv) == 0) {
+        runner_drop_pipes();
+        runner_loop(&runner);
+    } else {
+        runner_say(RUNNER_EXITED, 126 << 8); /* as a shell says it */
     }
-    runner_drop_pipes();
-    runner_loop(&runner);
     runner_say(RUNNER_GONE, 0);
     return 0;
 }

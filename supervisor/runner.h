@@ -21,6 +21,8 @@ enum runner_verb {
     RUNNER_EXITED = 3,  /* value is its wait status; the tree may live on for a moment */
     RUNNER_STUCK = 4,   /* something below it survived KILL; it goes on trying */
     RUNNER_GONE = 5,    /* nothing is left below it */
+    RUNNER_LOOSE =
+        6, /* this kernel has no child subreaper: orphans fall to PID 1, which must end them */
 };
 
 struct runner_message {

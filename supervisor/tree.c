@@ -12,36 +12,48 @@
 
 #include "lib/fd.h"
 
+#define TREE_FIELDS_TO_START 18 /* from the parent to the start time, see proc(5) */
 #define TREE_STAT_BYTES \
     512 /* pid, name of at most 64 escaped bytes, state, parent stand in front */
 
-bool tree_parse_stat(struct str text, pid_t *ret_parent, bool *ret_zombie)
+/* The field `count` fields further on. */
+static bool tree_skip_to(struct str *rest, int count, struct str *ret_field)
+{
+    for (int i = 0; i < count; i++) {
+        if (!str_split(rest, ' ', ret_field)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool tree_parse_stat(struct str text, struct tree_entry *ret_entry)
 {
     size_t end = text.len;
     uint64_t parent = 0;
-    struct str part;
+    struct str state;
+    struct str field;
     struct str rest;
 
     /* The name is in brackets and may hold brackets itself: the last one ends it. */
     while (end > 0 && text.ptr[end - 1] != ')') {
         end--;
     }
-    if (end == 0) {
-        return false;
-    }
     rest = str_cut(text, end + 1, text.len);
-    if (!str_split(&rest, ' ', &part) || part.len != 1) {
+    if (end == 0 || !str_split(&rest, ' ', &state) || state.len != 1 ||
+        !str_split(&rest, ' ', &field) || !str_to_u64(field, INT32_MAX, &parent)) {
         return false;
     }
-    *ret_zombie = part.ptr[0] == 'Z' || part.ptr[0] == 'X';
-    if (!str_split(&rest, ' ', &part) || !str_to_u64(part, INT32_MAX, &parent)) {
-        return false;
+    ret_entry->zombie = state.ptr[0] == 'Z' || state.ptr[0] == 'X';
+    ret_entry->parent = (pid_t)parent;
+    if (!tree_skip_to(&rest, TREE_FIELDS_TO_START, &field) ||
+        !str_to_u64(field, UINT64_MAX, &ret_entry->started)) {
+        ret_entry->started = 0;
     }
-    *ret_parent = (pid_t)parent;
     return true;
 }
 
-static bool tree_read_one(pid_t pid, struct tree_entry *ret_entry)
+bool tree_read_one(pid_t pid, struct tree_entry *ret_entry)
 {
     char path[32];
     char text[TREE_STAT_BYTES];
@@ -55,8 +67,7 @@ static bool tree_read_one(pid_t pid, struct tree_entry *ret_entry)
     }
     len = read(fd, text, sizeof(text));
     *ret_entry = (struct tree_entry){.pid = pid};
-    return len > 0 &&
-           tree_parse_stat(str_n(text, (size_t)len), &ret_entry->parent, &ret_entry->zombie);
+    return len > 0 && tree_parse_stat(str_n(text, (size_t)len), ret_entry);
 }
 
 bool tree_read(struct tree *t)
@@ -92,25 +103,28 @@ static bool tree_is_below(const struct tree *t, pid_t parent, pid_t root)
     return false;
 }
 
-static bool tree_is_kept(pid_t pid, const pid_t *keep, size_t keep_count)
+static bool tree_is_kept(const struct tree_entry *entry, pid_t root, const struct tree_keep *keep)
 {
-    for (size_t i = 0; i < keep_count; i++) {
-        if (keep[i] == pid) {
+    if (!keep || entry->parent != root) {
+        return false;
+    }
+    for (size_t i = 0; i < keep->count; i++) {
+        if (keep->pids[i] == entry->pid) {
             return true;
         }
     }
-    return false;
+    return entry->started < keep->started_before;
 }
 
 /* One pass downwards; true when it marked anything new. */
-static bool tree_mark_pass(struct tree *t, pid_t root, const pid_t *keep, size_t keep_count)
+static bool tree_mark_pass(struct tree *t, pid_t root, const struct tree_keep *keep)
 {
     bool changed = false;
 
     for (size_t i = 0; i < t->count; i++) {
         struct tree_entry *entry = &t->entries[i];
 
-        if (!entry->below && entry->pid != root && !tree_is_kept(entry->pid, keep, keep_count) &&
+        if (!entry->below && entry->pid != root && !tree_is_kept(entry, root, keep) &&
             tree_is_below(t, entry->parent, root)) {
             entry->below = true;
             changed = true;
@@ -119,24 +133,19 @@ static bool tree_mark_pass(struct tree *t, pid_t root, const pid_t *keep, size_t
     return changed;
 }
 
-size_t tree_mark_except(struct tree *t, pid_t root, const pid_t *keep, size_t keep_count)
+size_t tree_mark(struct tree *t, pid_t root, const struct tree_keep *keep)
 {
     size_t alive = 0;
 
     for (size_t i = 0; i < t->count; i++) {
         t->entries[i].below = false;
     }
-    while (tree_mark_pass(t, root, keep, keep_count)) {
+    while (tree_mark_pass(t, root, keep)) {
     }
     for (size_t i = 0; i < t->count; i++) {
         alive += t->entries[i].below && !t->entries[i].zombie;
     }
     return alive;
-}
-
-size_t tree_mark(struct tree *t, pid_t root)
-{
-    return tree_mark_except(t, root, NULL, 0);
 }
 
 size_t tree_signal(const struct tree *t, int signal_number)

@@ -12,8 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static struct sockets_list list;
     struct str text = str_n(data, size);
     struct sockaddr_storage to;
-    pid_t parent = 0;
-    bool zombie = false;
+    struct tree_entry entry = {0};
 
     list.count = 0;
     sockets_parse_proc(text, false, &list);
@@ -23,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             __builtin_trap();
         }
     }
-    if (tree_parse_stat(text, &parent, &zombie) && parent < 0) {
+    if (tree_parse_stat(text, &entry) && entry.parent < 0) {
         __builtin_trap();
     }
     return 0;

@@ -305,9 +305,13 @@ class Sandbox:
         os.chown(self.app / path, UID, UID)
 
     def __enter__(self):
-        for door in (self.control, self.preview, self.credentials):
-            door.start()
-        self.run()
+        try:
+            for door in (self.control, self.preview, self.credentials):
+                door.start()
+            self.run()
+        except BaseException:
+            self.__exit__(AssertionError)
+            raise
         return self
 
     def run(self):

@@ -22,23 +22,26 @@ static void stat_is_parsed_whatever_the_name(void **state)
                                       "12 (sh) SS 7 1",
                                       "12 (sh) S x 1",
                                       "12 (sh) S -1 1"};
-    pid_t parent = 0;
-    bool zombie = true;
+    struct tree_entry entry = {0};
 
     (void)state;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-        parent = 0;
-        assert_true(tree_parse_stat(str_of(good[i]), &parent, &zombie));
-        assert_int_equal(parent, 7);
-        assert_false(zombie);
+        entry = (struct tree_entry){.zombie = true, .started = 1};
+        assert_true(tree_parse_stat(str_of(good[i]), &entry));
+        assert_int_equal(entry.parent, 7);
+        assert_false(entry.zombie);
+        assert_int_equal(entry.started, 0);
     }
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        if (tree_parse_stat(str_of(bad[i]), &parent, &zombie)) {
+        if (tree_parse_stat(str_of(bad[i]), &entry)) {
             fail_msg("taken: %s", bad[i]);
         }
     }
-    assert_true(tree_parse_stat(STR("12 (sh) Z 7 1"), &parent, &zombie));
-    assert_true(zombie);
+    assert_true(tree_parse_stat(STR("12 (sh) Z 7 1"), &entry));
+    assert_true(entry.zombie);
+    assert_true(tree_parse_stat(
+        STR("9 (x) R 8 9 9 0 -1 4194560 100 0 0 0 0 0 0 0 20 0 1 0 4711 99"), &entry));
+    assert_int_equal(entry.started, 4711);
 }
 
 static struct tree *made_tree(void)
@@ -51,6 +54,7 @@ static struct tree *made_tree(void)
     for (size_t i = 0; i < t.count; i++) {
         t.entries[i] = (struct tree_entry){.pid = links[i][0], .parent = links[i][1]};
         t.entries[i].zombie = links[i][0] == 6;
+        t.entries[i].started = (uint64_t)links[i][0] * 10;
     }
     return &t;
 }
@@ -70,17 +74,21 @@ static void assert_below(const struct tree *t, const char *expected)
 static void everything_below_is_marked_and_nothing_else(void **state)
 {
     struct tree *t = made_tree();
-    static const pid_t keep[] = {3};
+    static const pid_t pids[] = {3};
+    struct tree_keep keep = {.pids = pids, .count = 1};
 
     (void)state;
-    assert_int_equal(tree_mark(t, 2), 1);
+    assert_int_equal(tree_mark(t, 2, NULL), 1);
     assert_below(t, "6 4 ");
-    assert_int_equal(tree_mark(t, 1), 4);
+    assert_int_equal(tree_mark(t, 1, NULL), 4);
     assert_below(t, "6 4 5 2 3 ");
-    assert_int_equal(tree_mark_except(t, 1, keep, 1), 2);
+    assert_int_equal(tree_mark(t, 1, &keep), 2);
     assert_below(t, "6 4 2 ");
-    assert_int_equal(tree_mark(t, 5), 0);
-    assert_int_equal(tree_mark(t, 77), 0);
+    keep = (struct tree_keep){.started_before = 30}; /* 2 is older, what is below it goes with it */
+    assert_int_equal(tree_mark(t, 1, &keep), 2);
+    assert_below(t, "5 3 ");
+    assert_int_equal(tree_mark(t, 5, NULL), 0);
+    assert_int_equal(tree_mark(t, 77, NULL), 0);
 }
 
 static void a_real_child_is_found_and_signalled(void **state)
@@ -97,12 +105,12 @@ static void a_real_child_is_found_and_signalled(void **state)
     }
     assert_true(child > 0);
     assert_true(tree_read(&t));
-    assert_int_equal(tree_mark(&t, getpid()), 1);
+    assert_int_equal(tree_mark(&t, getpid(), NULL), 1);
     assert_int_equal(tree_signal(&t, SIGKILL), 1);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status));
     assert_true(tree_read(&t));
-    assert_int_equal(tree_mark(&t, getpid()), 0);
+    assert_int_equal(tree_mark(&t, getpid(), NULL), 0);
 }
 
 int main(void)
