@@ -221,7 +221,11 @@ $(foreach p,release asan tsan,$(foreach r,$(filter-out lib,$(ROOMS)),$(eval $(ca
 
 .PHONY: all programs
 programs: $(call programs,$(PROFILE))
-all: programs $(if $(filter release,$(PROFILE)),$(if $(PROGRAM_ROOMS),build/release/hardening.ok))
+all: programs build/openapi.json $(if $(filter release,$(PROFILE)),$(if $(PROGRAM_ROOMS),build/release/hardening.ok))
+
+# The description of the API as sandboxd serves it; it must know every route.
+build/openapi.json: docs/openapi.yaml scripts/openapi-json.py control/api/routes.c
+	$(Q)scripts/openapi-json.py docs/openapi.yaml $@
 
 build/release/hardening.ok: $(call programs,release) scripts/check-hardening.sh
 	$(Q)scripts/check-hardening.sh $(call programs,release)

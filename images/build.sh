@@ -18,7 +18,7 @@ TRAEFIK_VERSION=3.7.15
 PULL_SECONDS_MAX=180
 OURS=(sandboxd-proxy sandboxd-engine sandboxd)
 ALL=("${OURS[@]}" sandboxd-traefik)
-PROGRAM_PARTS=(Makefile scripts lib supervisor proxy engine control presets console images ca)
+PROGRAM_PARTS=(Makefile scripts lib supervisor proxy engine control presets console images ca docs/openapi.yaml)
 PARTS=("${PROGRAM_PARTS[@]}" traefik)
 
 git_here() { git -c safe.directory="$root" -C "$root" "$@"; }

@@ -21,7 +21,12 @@ export SANDBOXD_BRIDGE=${SANDBOXD_BRIDGE:-sbx-dev}
 export API_PORT=${API_PORT:-9090} CONSOLE_PORT=${CONSOLE_PORT:-9091} PREVIEW_PORT=${PREVIEW_PORT:-9080}
 export HTTP_PORT=${HTTP_PORT:-$PREVIEW_PORT}
 export SANDBOXD_UID_BASE=${SANDBOXD_UID_BASE:-2000000000}
-export SANDBOXD_PRESETS_DIR=${SANDBOXD_PRESETS_DIR:-$root/presets}
+# As in the image: the API's description lies beside the presets.
+share=$root/build/share
+rm -rf "$share"
+mkdir -p "$share"
+cp -r "$root/presets" "$root/build/openapi.json" "$share/"
+export SANDBOXD_PRESETS_DIR=${SANDBOXD_PRESETS_DIR:-$share/presets}
 export SANDBOXD_CONSOLE_DIR=${SANDBOXD_CONSOLE_DIR:-$root/console/dist}
 export SANDBOXD_INIT_SOURCE=${SANDBOXD_INIT_SOURCE:-$bin/sandboxd-init}
 
