@@ -74,19 +74,22 @@ static enum log_level read_level(void)
     return level;
 }
 
-/* Keys pass through the memory of this program: no core of it is ever written, nobody of the same
- * uid reads it. */
-static void harden(void)
+static void prepare(void)
 {
     const struct rlimit none = {0, 0};
 
     (void)setrlimit(RLIMIT_CORE, &none);
-#ifndef __SANITIZE_ADDRESS__ /* its leak check traces the process */
-    (void)prctl(PR_SET_DUMPABLE, 0);
-#endif
     (void)umask(077);
     (void)signal(SIGPIPE, SIG_IGN);
     fd_raise_limit();
+}
+
+/* Keys pass through the memory of the credentials role: nobody of the same uid may look at it. */
+static void hide_memory(void)
+{
+#ifndef __SANITIZE_ADDRESS__ /* its leak check traces the process */
+    (void)prctl(PR_SET_DUMPABLE, 0);
+#endif
 }
 
 int main(int argc, char **argv)
@@ -103,7 +106,11 @@ int main(int argc, char **argv)
         usage();
     }
     log_init(is_preview ? "preview-proxy" : "credentials-proxy", read_level());
-    harden();
+    prepare();
     loop_init();
-    return is_preview ? preview_serve(o.data_dir, o.port) : credentials_serve(o.data_dir);
+    if (is_preview) {
+        return preview_serve(o.data_dir, o.port);
+    }
+    hide_memory();
+    return credentials_serve(o.data_dir);
 }

@@ -279,8 +279,8 @@ class Relay:
 class Proxy:
     """One running sandboxd-proxy."""
 
-    def __init__(self, program, role, data_dir, port=None, env=None):
-        self.argv = [str(program), role, "--data-dir", str(data_dir)]
+    def __init__(self, program, role, data_dir, port=None, env=None, before=()):
+        self.argv = [*before, str(program), role, "--data-dir", str(data_dir)]
         if port:
             self.argv += ["--port", str(port)]
         self.port = port

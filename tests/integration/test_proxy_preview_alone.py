@@ -4,13 +4,16 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
+import tempfile
 import time
 
 import pytest
 
-from tests.integration.proxy_fakes import App, Broker, Client, Proxy, Relay, free_port, new_id, wait_for
+from tests.integration.proxy_fakes import (App, Broker, Client, Proxy, Relay, encode, free_port, new_id,
+                                            wait_for)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build/asan/bin/sandboxd-proxy"
@@ -43,7 +46,6 @@ class World:
         return [*fields.items(), *ports, *([("open", APP_PORT)] if state == "running" else [])]
 
     def start(self, state="running", **more):
-        from tests.integration.proxy_fakes import encode
         self.broker.greeting = [encode("settings", {"preview_domain": "example.com", "http_port": 80}),
                                 encode("route", self.row(state, **more)), encode("synced")]
         self.proxy.start()
@@ -610,6 +612,45 @@ def test_missing_directories_are_waited_for(tmp_path):
         wait_for(lambda: f'door closed","sandbox":"{sandbox}' in proxy.log().replace('", "', '","').replace('": "', '":"'))
     finally:
         proxy.stop()
+
+
+def test_an_account_of_its_own_without_capabilities_is_enough():
+    """Owners and modes as in docs/protocols.md; sandboxd makes a door as root and gives it away a moment later."""
+    base, uid = pathlib.Path(tempfile.mkdtemp(prefix="sandboxd-proxy-")), 1999999001
+    port, sandbox = free_port(), new_id()
+    try:
+        for name in ("", "run", "run/in", "run/broker", "run/broker/preview", "state", "state/preview"):
+            (base / name).mkdir(exist_ok=True)
+            os.chmod(base / name, 0o711)
+        os.chown(base / "run/in", 0, uid)
+        os.chmod(base / "run/in", 0o751)
+        os.chown(base / "run/broker/preview", 0, uid)
+        os.chmod(base / "run/broker/preview", 0o750)
+        os.chown(base / "state/preview", uid, uid)
+        os.chmod(base / "state/preview", 0o700)
+        broker = Broker(base, "preview")
+        broker.greeting = [encode("settings", {"preview_domain": "localhost"}), encode("synced")]
+        broker.start()
+        os.chown(broker.path, 0, uid)
+        os.chmod(broker.path, 0o660)
+        drop = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--bounding-set=-all", "--inh-caps=-all",
+                "--no-new-privs"]
+        proxy = Proxy(PROGRAM, "preview", base, port, before=drop).start()
+        try:
+            door = base / "run/in" / sandbox
+            door.mkdir(mode=0o711)
+            time.sleep(0.3)
+            os.chown(door, uid, uid)
+            wait_for((door / "in.sock").exists, seconds=3, what="a listener in a door given away later")
+            wait_for((base / "state/preview/routes").exists, what="the kept table")
+            assert (base / "state/preview/routes").stat().st_mode & 0o777 == 0o600
+            status = pathlib.Path(f"/proc/{proxy.process.pid}/status").read_text()
+            assert f"Uid:\t{uid}" in status and "CapEff:\t0000000000000000" in status
+        finally:
+            proxy.stop()
+            broker.stop()
+    finally:
+        shutil.rmtree(base)
 
 
 # ---- activity ---------------------------------------------------------------------------------------------------

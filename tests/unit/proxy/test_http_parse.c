@@ -97,7 +97,7 @@ static void test_refused(void **state)
         "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 0x1\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n",
-        "GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: identity\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding:\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked;q=1\r\n\r\n",
