@@ -21,8 +21,7 @@ bool config_domain_is_local(const struct config *c)
 
 static int config_tokens(struct config *c, struct err *e)
 {
-    /* Kept for the life of the process. */
-    struct str rest = str_of(mem_strdup(env_text("SANDBOXD_API_TOKENS", "")));
+    struct str rest = str_of(env_text("SANDBOXD_API_TOKENS", ""));
     struct str pair;
     while (rest.len > 0 && str_split(&rest, ',', &pair)) {
         struct str name;

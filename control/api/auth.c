@@ -101,17 +101,21 @@ static bool auth_console_host(const struct api *api, const struct http_request *
     return *ret_local || str_eq_nocase(host, str_of(api->config->console_host));
 }
 
-static bool auth_console_plain(const struct api *api, const struct http_request *r,
-                               struct http_response *p, bool local)
+/* The preview domain itself or a name below it: a preview's page is on the same site. */
+static bool auth_same_site(struct str host, struct str domain)
+{
+    bool below = host.len > domain.len && host.ptr[host.len - domain.len - 1] == '.';
+    return str_ends(host, domain) && (below || host.len == domain.len);
+}
+
+static bool auth_console_plain(const struct api *api, struct http_response *p, bool local)
 {
     const struct config *c = api->config;
-    struct str domain = str_of(c->preview_domain);
-    bool outside = !str_ends(str_of(c->console_host), domain);
+    bool outside = !auth_same_site(str_of(c->console_host), str_of(c->preview_domain));
     if (local || c->preview_tls || config_domain_is_local(c) ||
         (c->console_insecure_http && outside)) {
         return true;
     }
-    (void)r;
     http_error(
         p, "forbidden",
         "the console is not served over plain HTTP on %s, where any preview could steal its "
@@ -180,7 +184,7 @@ static bool auth_console(struct api *api, struct http_request *r, struct http_re
             api->config->api_port);
         return false;
     }
-    if (!auth_console_plain(api, r, p, local) || !auth_mutation(api, r, p)) {
+    if (!auth_console_plain(api, p, local) || !auth_mutation(api, r, p)) {
         return false;
     }
     if (route->flags & HTTP_PUBLIC) {
