@@ -1,0 +1,421 @@
+/*
+ * Vault: the master key and its refusals, sealed keys, base URLs, tokens, and the broker's socket.
+ */
+#include "control/store/settings.h"
+#include "control/vault/vault_private.h"
+#include "lib/fd.h"
+#include "lib/mem.h"
+#include "lib/paths.h"
+#include "lib/record.h"
+#include "tests/unit/control/store.h"
+
+#define KEY    "sk-ant-planted-0123456789"
+#define ZEN    "SANDBOXD_PROVIDER_ZEN_BASE_URL"
+#define WAIT   (clock_mono_ms() + 10000)
+#define FRAMES 70000
+
+static struct config config;
+static struct vault *vault;
+
+static int make_dirs(void)
+{
+    static const char *const dirs[] = {"agent-auth", "run", "run/broker", "run/broker/credentials"};
+    for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
+        if (mkdir(store_path(dirs[i]), 0700) != 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int setup(void **state)
+{
+    if (store_setup(state) != 0 || make_dirs() != 0) {
+        return -1;
+    }
+    config = (struct config){.data_dir = store_dir,
+                             .secrets_key = "",
+                             .default_agent = "opencode",
+                             .presets_dir = "presets",
+                             /* The credentials proxy of this base has the uid of the test. */
+                             .uid_base = geteuid() + 998U};
+    return 0;
+}
+
+static void stop(void)
+{
+    vault_stop(vault);
+    vault = NULL;
+}
+
+static int teardown(void **state)
+{
+    static const char *const files[] = {"secrets.key", "agent-auth/anthropic.box",
+                                        "agent-auth/zen.box",
+                                        "run/broker/credentials/broker.sock"};
+    static const char *const dirs[] = {"agent-auth", "run/broker/credentials", "run/broker", "run"};
+    stop();
+    (void)unsetenv(ZEN);
+    for (size_t i = 0; i < ARRAY_LEN(files); i++) {
+        (void)unlink(store_path(files[i]));
+    }
+    for (size_t i = 0; i < ARRAY_LEN(dirs); i++) {
+        (void)rmdir(store_path(dirs[i]));
+    }
+    return store_teardown(state);
+}
+
+static void start(void)
+{
+    OK(vault_start(&config, db, &vault, &e));
+}
+
+static void refused(const char *word)
+{
+    REFUSED(vault_start(&config, db, &vault, &e), ERR_INVALID);
+    vault = NULL;
+    if (!str_contains(str_of(e.msg), str_of(word))) {
+        fail_msg("\"%s\" is not in: %s", word, e.msg);
+    }
+}
+
+/* ---- the master key ---- */
+
+static void the_key_is_made_once(void **state)
+{
+    struct stat st;
+    char id[CRYPTO_KEY_ID_HEX];
+    (void)state;
+    start();
+    memcpy(id, vault_master(vault)->id, sizeof(id));
+    assert_int_equal(stat(store_path("secrets.key"), &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    stop();
+    start();
+    assert_string_equal(vault_master(vault)->id, id);
+}
+
+static void a_missing_key_is_not_made_anew(void **state)
+{
+    (void)state;
+    start();
+    stop();
+    assert_int_equal(unlink(store_path("secrets.key")), 0);
+    refused("secrets.key is missing");
+    assert_int_equal(access(store_path("secrets.key"), F_OK), -1);
+}
+
+static void boxes_alone_forbid_a_new_key(void **state)
+{
+    (void)state;
+    start();
+    OK(vault_set_key(vault, "anthropic", STR(KEY), &e));
+    stop();
+    assert_int_equal(unlink(store_path("secrets.key")), 0);
+    OK(settings_set(db, "secrets_key_id", NULL, &e));
+    refused("secrets.key is missing");
+}
+
+static void another_key_is_refused(void **state)
+{
+    (void)state;
+    start();
+    stop();
+    config.secrets_key = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+    refused("SANDBOXD_SECRETS_KEY holds another key");
+    config.secrets_key = "too short";
+    refused("SANDBOXD_SECRETS_KEY is not a key");
+    config.secrets_key = "";
+    OK(fd_write_file(store_path("secrets.key"), STR("nothing\n"), 0600, &e));
+    refused("secrets.key does not hold a key");
+}
+
+static void a_box_of_another_key_is_refused(void **state)
+{
+    (void)state;
+    start();
+    OK(vault_set_key(vault, "anthropic", STR(KEY), &e));
+    stop();
+    OK(fd_write_file(store_path("agent-auth/anthropic.box"), STR("v1.0000000000000000.AAAA\n"), 0600,
+                     &e));
+    refused("agent-auth/anthropic.box");
+}
+
+static void the_setting_may_replace_the_file(void **state)
+{
+    char *text AUTOFREE = NULL;
+    size_t len = 0;
+    (void)state;
+    start();
+    stop();
+    OK(fd_read_file(store_path("secrets.key"), 100, &text, &len, &e));
+    assert_int_equal(unlink(store_path("secrets.key")), 0);
+    config.secrets_key = text;
+    start();
+}
+
+/* ---- keys of providers ---- */
+
+static void a_key_is_stored_sealed(void **state)
+{
+    char *text AUTOFREE = NULL;
+    size_t len = 0;
+    BUF_AUTO(key, 4096);
+    bool removed = false;
+    (void)state;
+    start();
+    assert_false(vault_has_key(vault, "anthropic"));
+    OK(vault_set_key(vault, "anthropic", STR(KEY), &e));
+    assert_true(vault_has_key(vault, "anthropic"));
+    OK(fd_read_file(store_path("agent-auth/anthropic.box"), 8192, &text, &len, &e));
+    assert_null(strstr(text, "planted"));
+    stop();
+    start();
+    assert_true(vault_has_key(vault, "anthropic"));
+    OK(vault_read_key(vault, "anthropic", &key, &e));
+    assert_string_equal(key.ptr, KEY);
+    OK(vault_remove_key(vault, "anthropic", &removed, &e));
+    assert_true(removed);
+    OK(vault_remove_key(vault, "anthropic", &removed, &e));
+    assert_false(removed);
+    assert_false(vault_has_key(vault, "anthropic"));
+}
+
+static void what_cannot_be_a_header_is_no_key(void **state)
+{
+    static const char *const bad[] = {"", "a b", "a\r\nb", "k\xc3\xa4y"};
+    (void)state;
+    start();
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        REFUSED(vault_set_key(vault, "anthropic", str_of(bad[i]), &e), ERR_INVALID);
+    }
+    REFUSED(vault_set_key(vault, "nobody", STR(KEY), &e), ERR_NOT_FOUND);
+    REFUSED(vault_set_key(vault, "../zen", STR(KEY), &e), ERR_NOT_FOUND);
+    assert_false(vault_has_key(vault, "anthropic"));
+}
+
+/* ---- registry ---- */
+
+static void base_urls_are_checked(void **state)
+{
+    static const char *const good[][2] = {
+        {"http://127.0.0.1:8700/zen/v1", "http://127.0.0.1:8700/zen/v1"},
+        {"https://example.com/", "https://example.com"},
+        {"http://[::1]:8700", "http://[::1]:8700"},
+    };
+    static const char *const bad[] = {
+        "",
+        "example.com",
+        "ftp://example.com",
+        "http://",
+        "http:///path",
+        "http://user:pass@example.com",
+        "http://example.com/?q=1",
+        "http://example.com/#f",
+        "http://exa mple.com",
+        "http://example.com/a\r\nHost: b",
+    };
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(good); i++) {
+        BUF_AUTO(out, 1024);
+        OK(vault_check_base_url(str_of(good[i][0]), &out, &e));
+        assert_string_equal(out.ptr, good[i][1]);
+    }
+    for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+        BUF_AUTO(out, 1024);
+        REFUSED(vault_check_base_url(str_of(bad[i]), &out, &e), ERR_INVALID);
+    }
+}
+
+static void a_setting_moves_a_provider(void **state)
+{
+    (void)state;
+    assert_int_equal(setenv(ZEN, "http://127.0.0.1:8700/zen/v1", 1), 0);
+    start();
+    assert_string_equal(vault_provider_find(vault, STR("zen"))->base_url,
+                        "http://127.0.0.1:8700/zen/v1");
+    assert_string_equal(vault_provider_find(vault, STR("anthropic"))->base_url,
+                        "https://api.anthropic.com");
+    stop();
+    assert_int_equal(setenv(ZEN, "nonsense", 1), 0);
+    refused(ZEN);
+}
+
+static void the_registry_knows_both_agents(void **state)
+{
+    (void)state;
+    start();
+    const struct vault_agent *opencode = vault_agent_find(vault, STR("opencode"));
+    const struct vault_agent *claude = vault_agent_find(vault, STR("claude-code"));
+    assert_string_equal(opencode->native_provider, "zen");
+    assert_true(opencode->keyless);
+    assert_string_equal(claude->native_provider, "anthropic");
+    assert_false(claude->keyless);
+    assert_true(claude->default_model[0] != '\0');
+    assert_null(vault_agent_find(vault, STR("nobody")));
+}
+
+/* ---- tokens ---- */
+
+static void a_token_works_through_its_own_door_until_revoked(void **state)
+{
+    BUF_AUTO(token, 256);
+    BUF_AUTO(box, 1024);
+    BUF_AUTO(again, 256);
+    struct ulid task = ulid_new();
+    struct ulid sandbox = ulid_new();
+    struct ulid other = ulid_new();
+    struct ulid found;
+    const struct vault_agent *agent = NULL;
+    (void)state;
+    start();
+    const struct vault_agent *claude = vault_agent_find(vault, STR("claude-code"));
+    OK(vault_grant(vault, &task, &sandbox, claude, &token, &box, &e));
+    assert_true(str_starts(buf_str(&token), STR("sbt_")));
+    assert_false(str_contains(buf_str(&box), buf_str(&token)));
+    assert_true(vault_find_grant(vault, buf_str(&token), &sandbox, &found, &agent));
+    assert_true(ulid_eq(&found, &task) && agent == claude);
+    assert_false(vault_find_grant(vault, buf_str(&token), &other, &found, &agent));
+    assert_false(vault_find_grant(vault, STR("sbt_x"), &sandbox, &found, &agent));
+    vault_revoke(vault, &task);
+    assert_false(vault_find_grant(vault, buf_str(&token), &sandbox, &found, &agent));
+    stop();
+    start();
+    claude = vault_agent_find(vault, STR("claude-code"));
+    REFUSED(vault_restore(vault, &other, &sandbox, claude, buf_str(&box), &again, &e),
+            ERR_FORBIDDEN);
+    OK(vault_restore(vault, &task, &sandbox, claude, buf_str(&box), &again, &e));
+    assert_string_equal(again.ptr, token.ptr);
+    assert_true(vault_find_grant(vault, buf_str(&token), &sandbox, &found, &agent));
+}
+
+/* ---- the broker ---- */
+
+static int dial(void)
+{
+    char path[PATHS_MAX];
+    BUF_AUTO(out, FRAMES);
+    BUF_AUTO(in, FRAMES);
+    struct record answer;
+    int fd = -1;
+    OK(fd_unix_connect(paths_broker_socket(path, store_dir, "credentials"), &fd, &e));
+    struct record_writer w = record_begin(&out, "hello");
+    record_addn(&w, "protocol", 1);
+    assert_true(record_end(&w));
+    OK(record_send(fd, &out, WAIT, &e));
+    OK(record_recv(fd, &in, &answer, WAIT, &e));
+    assert_true(record_is(&answer, "hello"));
+    return fd;
+}
+
+static void ask(int fd, const struct ulid *sandbox, struct str token, struct buf *in,
+                struct record *answer)
+{
+    BUF_AUTO(out, FRAMES);
+    struct record_writer w = record_begin(&out, "grant");
+    record_addn(&w, "n", 7);
+    record_adds(&w, "sandbox_id", sandbox->text);
+    record_add(&w, "token", token);
+    assert_true(record_end(&w));
+    OK(record_send(fd, &out, WAIT, &e));
+    OK(record_recv(fd, in, answer, WAIT, &e));
+    assert_true(record_is(answer, "grant"));
+    test_str(record_get(answer, "n"), "7");
+}
+
+static void the_broker_gives_the_key_for_the_token_only(void **state)
+{
+    BUF_AUTO(token, 256);
+    BUF_AUTO(box, 1024);
+    BUF_AUTO(in, FRAMES);
+    struct ulid task = ulid_new();
+    struct ulid sandbox = ulid_new();
+    struct ulid other = ulid_new();
+    struct record r;
+    (void)state;
+    start();
+    OK(vault_set_key(vault, "anthropic", STR(KEY), &e));
+    OK(vault_grant(vault, &task, &sandbox, vault_agent_find(vault, STR("claude-code")), &token, &box,
+                   &e));
+    int fd AUTOCLOSE = dial();
+    ask(fd, &sandbox, buf_str(&token), &in, &r);
+    test_str(record_get(&r, "status"), "ok");
+    test_str(record_get(&r, "task_id"), task.text);
+    test_str(record_get(&r, "provider"), "anthropic");
+    test_str(record_get(&r, "header"), "x-api-key");
+    test_str(record_get(&r, "key"), KEY);
+    ask(fd, &other, buf_str(&token), &in, &r);
+    test_str(record_get(&r, "status"), "unknown");
+    assert_null(record_get(&r, "key").ptr);
+    vault_revoke(vault, &task);
+    OK(record_recv(fd, &in, &r, WAIT, &e));
+    assert_true(record_is(&r, "revoke"));
+    test_str(record_get(&r, "task_id"), task.text);
+    ask(fd, &sandbox, buf_str(&token), &in, &r);
+    test_str(record_get(&r, "status"), "unknown");
+}
+
+static void a_keyless_agent_gets_its_provider_without_a_header(void **state)
+{
+    BUF_AUTO(token, 256);
+    BUF_AUTO(box, 1024);
+    BUF_AUTO(in, FRAMES);
+    struct ulid task = ulid_new();
+    struct ulid sandbox = ulid_new();
+    struct record r;
+    struct str name;
+    size_t pos = 0;
+    size_t providers = 0;
+    (void)state;
+    start();
+    OK(vault_grant(vault, &task, &sandbox, vault_agent_find(vault, STR("opencode")), &token, &box,
+                   &e));
+    int fd AUTOCLOSE = dial();
+    ask(fd, &sandbox, buf_str(&token), &in, &r);
+    test_str(record_get(&r, "provider"), "zen");
+    test_str(record_get(&r, "header"), "");
+    test_str(record_get(&r, "key"), "");
+    while (record_each_of(&r, &pos, "provider", &name)) {
+        providers++;
+    }
+    assert_int_equal(providers, 1);
+}
+
+static void the_broker_hangs_up_on_rubbish(void **state)
+{
+    static const char *const rubbish[] = {"\xff\xff\xff\xff", "\0\0\0\1x", "GET / HTTP/1.1\r\n\r\n"};
+    (void)state;
+    start();
+    for (size_t i = 0; i < ARRAY_LEN(rubbish); i++) {
+        int fd AUTOCLOSE = dial();
+        char byte = 0;
+        OK(fd_write_all(fd, rubbish[i], i == 1 ? 5 : strlen(rubbish[i]), WAIT, &e));
+        REFUSED(fd_read_exact(fd, &byte, 1, WAIT, &e), ERR_IO);
+    }
+    int fd AUTOCLOSE = dial();
+    assert_true(fd >= 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(the_key_is_made_once),
+        TEST(a_missing_key_is_not_made_anew),
+        TEST(boxes_alone_forbid_a_new_key),
+        TEST(another_key_is_refused),
+        TEST(a_box_of_another_key_is_refused),
+        TEST(the_setting_may_replace_the_file),
+        TEST(a_key_is_stored_sealed),
+        TEST(what_cannot_be_a_header_is_no_key),
+        TEST(base_urls_are_checked),
+        TEST(a_setting_moves_a_provider),
+        TEST(the_registry_knows_both_agents),
+        TEST(a_token_works_through_its_own_door_until_revoked),
+        TEST(the_broker_gives_the_key_for_the_token_only),
+        TEST(a_keyless_agent_gets_its_provider_without_a_header),
+        TEST(the_broker_hangs_up_on_rubbish),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
