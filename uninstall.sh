@@ -12,7 +12,8 @@
 set -euo pipefail
 
 STEP=start
-SAID=no
+# How a failure that was explained ends, in subshells too.
+SAID_STATUS=64
 
 say() { echo "  $*" >&2; }
 
@@ -29,17 +30,16 @@ die() { # why, what to do...
         shift
         [ $# = 0 ] || printf '  do:  %s\n' "$@"
     } >&2
-    SAID=yes
-    exit 1
+    exit $SAID_STATUS
 }
 
 at_exit() { # status
-    [ "$1" != 0 ] && [ "$SAID" = no ] || return 0
+    [ "$1" != 0 ] && [ "$1" != 2 ] || return 0
+    [ "$1" != $SAID_STATUS ] || exit 1
     echo "uninstall: stopped at: $STEP (status $1); the lines above say why; run it again" >&2
 }
 
 usage() {
-    SAID=yes
     sed -n '/^#   /p' "$0" | sed 's/^# \{0,1\}//' >&2
     exit 2
 }
@@ -117,11 +117,11 @@ remove_network() {
         "${DOCKER[@]}" network rm "$BRIDGE" >/dev/null ||
             die "the network $BRIDGE has other containers on it: docker's words are above" "take them off (docker network inspect $BRIDGE), then run this again"
     fi
-    # Our image has nft; this machine may not.
+    # The program that made the walls takes them away; its settings name their table.
     if "${DOCKER[@]}" image inspect sandboxd-engine:current >/dev/null 2>&1; then
-        "${DOCKER[@]}" run --rm --network host --cap-drop ALL --cap-add NET_ADMIN --entrypoint sh sandboxd-engine:current \
-            -c "if nft list table inet sandboxd_$BRIDGE >/dev/null 2>&1; then nft delete table inet sandboxd_$BRIDGE; fi" ||
-            die "the firewall table sandboxd_$BRIDGE could not be removed" "nft delete table inet sandboxd_$BRIDGE"
+        "${DOCKER[@]}" run --rm --network host --read-only --cap-drop ALL --cap-add NET_ADMIN \
+            -e "SANDBOXD_BRIDGE=$BRIDGE" -e "SANDBOXD_DATA_DIR=$DATA_DIR" sandboxd-engine:current remove-walls ||
+            die "the firewall table sandboxd_$BRIDGE could not be removed: the words are above" "nft delete table inet sandboxd_$BRIDGE"
     fi
 }
 
