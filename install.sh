@@ -807,21 +807,43 @@ preset_field() { # answer, preset, field
 }
 
 sandbox_image() { # preset
-    local deadline=$((SECONDS + IMAGE_SECONDS_MAX)) answer state shown='' line
+    local why
     step "image of the sandboxes: $1"
+    why=$(build_sandbox_image "$1")
+    if [ -n "$why" ]; then
+        say "it failed, and is tried once more: $why"
+        why=$(build_sandbox_image "$1")
+    fi
+    [ -z "$why" ] || image_failed "$1" "$why"
+    say "ready"
+}
+
+# Prints why it failed, or nothing.
+build_sandbox_image() { # preset
+    local deadline=$((SECONDS + IMAGE_SECONDS_MAX)) answer state shown='' line
     answer=$(api POST "/v1/presets/$1/image")
-    case $answer in *'"error":{'*) image_failed "$1" "$answer" ;; esac
+    case $answer in *'"error":{'*)
+        echo "$answer"
+        return
+        ;;
+    esac
     while :; do
         answer=$(api GET /v1/presets)
         state=$(preset_field "$answer" "$1" status)
         case $state in
-        present) say "ready"; return ;;
-        failed) image_failed "$1" "$(preset_field "$answer" "$1" error)" ;;
+        present) return ;;
+        failed)
+            preset_field "$answer" "$1" error
+            return
+            ;;
         esac
-        line="$(preset_field "$answer" "$1" percent) %  $(preset_field "$answer" "$1" step)"
+        line="$(preset_field "$answer" "$1" percent) %  $(preset_field "$answer" "$1" step | tr -s ' ' | cut -c 1-80)"
         [ "$line" = "$shown" ] || say "$line"
         shown=$line
-        [ "$SECONDS" -lt "$deadline" ] || image_failed "$1" "no end within $IMAGE_SECONDS_MAX s; its last words: $answer"
+        if [ "$SECONDS" -ge "$deadline" ]; then
+            echo "no end within $IMAGE_SECONDS_MAX s; its last words: $answer"
+            return
+        fi
         sleep 2
     done
 }

