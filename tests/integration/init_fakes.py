@@ -220,8 +220,9 @@ class Preview(Listener):
     def open(self, port, seconds=WAIT_SECONDS):
         """(number, result, socket)"""
         wait_for(lambda: self.standing, "the standing connection")
-        self.n += 1
-        n = self.n
+        with self.lock:
+            self.n += 1
+            n = self.n
         self.standing.sendall(encode("open", ("n", n), ("port", port)))
         result, sock = wait_for(lambda: self.streams.get(n), f"stream {n}", seconds)
         sock.settimeout(WAIT_SECONDS)

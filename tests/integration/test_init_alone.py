@@ -3,7 +3,10 @@ promises about a sandbox begins here, so each promise is tried without the rest 
 """
 
 import contextlib
+import hashlib
+import json
 import os
+import random
 import signal
 import socket
 import threading
@@ -13,6 +16,7 @@ import pytest
 
 from tests.integration import docker as engine
 from tests.integration.init_fakes import Sandbox, new_id, own_network, wait_for
+from tests.integration.records import encode
 
 SERVER = """
 import http.server, os, socketserver, sys
@@ -320,6 +324,65 @@ def test_many_streams_at_once():
             sock.close()
 
 
+def misuse_a_stream(preview, choice, data):
+    """One client: asks for an echo of some bytes and ends in one of the ways that clients end."""
+    _, result, sock = preview.open(3000)
+    assert result == "ok"
+    with sock:
+        if choice == "leaves at once":
+            return
+        sender = threading.Thread(target=send_all, args=(sock, data))
+        sender.start()
+        if choice == "leaves in the middle":
+            sock.recv(len(data) // 2 + 1)
+            sock.shutdown(socket.SHUT_RDWR)
+        else:
+            got = b""
+            while piece := sock.recv(1 << 16):
+                got += piece
+            assert got == data + b"!"
+        sender.join()
+
+
+def send_all(sock, data):
+    with contextlib.suppress(OSError):
+        sock.sendall(data)
+        sock.shutdown(socket.SHUT_WR)
+
+
+def test_streams_that_end_badly_cost_nothing():
+    """Hundreds of clients that stay, half-close, or leave in the middle; then all 1,024 places are free."""
+    with Sandbox(ECHO_APP, options=("--network", "none", "--pids-limit", "3000")) as sandbox:
+        wait_open(sandbox)
+        relay = sandbox.relay_pid()
+        choices = ["leaves at once", "leaves in the middle", "stays"]
+        failures = []
+
+        def client(seed):
+            rng = random.Random(seed)
+            try:
+                for _ in range(20):
+                    misuse_a_stream(sandbox.preview, rng.choice(choices), rng.randbytes(rng.choice([1, 1000, 300_000])))
+            except Exception as error:
+                failures.append(error)
+
+        clients = [threading.Thread(target=client, args=(seed,)) for seed in range(20)]
+        for thread in clients:
+            thread.start()
+        for thread in clients:
+            thread.join()
+        assert not failures, failures[0]
+        assert sandbox.relay_pid() == relay
+        opened = [sandbox.preview.open(3000) for _ in range(1024)]
+        assert {result for _, result, _ in opened} == {"ok"}
+        while not sandbox.preview.ends.empty():
+            sandbox.preview.ends.get()
+        sandbox.preview.standing.sendall(encode("open", ("n", 999_999), ("port", 3000)))
+        assert sandbox.preview.ends.get(timeout=5) == ("reset", 999_999), "one more than there may be"
+        for _, _, sock in opened:
+            sock.close()
+
+
 def test_an_app_that_breaks_its_connection_is_a_reset():
     breaks = ECHO.replace("    data = b\"\"\n", "    import struct\n    c.recv(1)\n    c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, 0))\n    c.close()\n    return\n")
     with Sandbox({"server.py": breaks, "sandbox.yaml": MANIFEST}) as sandbox:
@@ -409,8 +472,6 @@ def test_a_task_gets_its_input_its_environment_and_nothing_else(sandbox):
     script = "import os,sys,hashlib\nprint(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())\nprint(sorted(os.environ))\nprint(os.getcwd(), file=sys.stderr)"
     task = sandbox.control.start_task("python3", "-c", script, stdin=text, env={"A": "b c"}, cwd="/home/sandbox/workspace")
     done = sandbox.control.wait_exit(task)
-    import hashlib
-
     assert (done.get("code"), done.get("signal"), done.get("cause"), done.get("stuck")) == ("0", "0", "exit", None)
     out = sandbox.control.lines(task)
     assert out[0] == hashlib.sha256(text).hexdigest()
@@ -493,6 +554,40 @@ def test_cancel_kills_the_whole_tree(sandbox):
     assert done.get("cause") == "cancelled" and done.get("stuck") is None and done.get("signal") == "9"
     assert sandbox.running("sleep 100") == []
     assert sandbox.preview.request(3000)[1].startswith(b"HTTP/1.0 200"), "the app is not of that tree"
+
+
+# gVisor has neither; a seccomp profile makes this kernel look the same.
+PR_SET_CHILD_SUBREAPER = 36
+POOR_KERNEL = {
+    "defaultAction": "SCMP_ACT_ALLOW",
+    "syscalls": [
+        {"names": ["prctl"], "action": "SCMP_ACT_ERRNO", "args": [{"index": 0, "value": PR_SET_CHILD_SUBREAPER, "op": "SCMP_CMP_EQ"}]},
+        {"names": ["socket"], "action": "SCMP_ACT_ERRNO", "args": [{"index": 0, "value": int(socket.AF_NETLINK), "op": "SCMP_CMP_EQ"}]},
+    ],
+}
+
+
+def test_a_kernel_without_subreaper_and_socket_diagnosis_is_enough(tmp_path):
+    """Orphans fall to PID 1 there; ports are read from /proc. A daemon that the app began earlier stays."""
+    profile = tmp_path / "seccomp.json"
+    profile.write_text(json.dumps(POOR_KERNEL), encoding="utf-8")
+    manifest = "version: 1\nweb:\n  command: (setsid sleep 2000 &); exec python3 server.py\n  port: 3000\n"
+    options = ("--network", "none", "--security-opt", f"seccomp={profile}")
+    with Sandbox({**APP, "sandbox.yaml": manifest}, options=options) as sandbox:
+        wait_open(sandbox)
+        time.sleep(0.1)
+        task = sandbox.control.start_task("bash", "-c", ESCAPE)
+        wait_for(lambda: sandbox.control.lines(task), "the task's tree")
+        wait_for(lambda: len(sandbox.running("sleep 100")) >= 7, "all of them", 5)
+        sandbox.control.send("cancel", ("task_id", task), ("grace_ms", 300))
+        assert sandbox.control.wait_exit(task).get("cause") == "cancelled"
+        assert sandbox.running("sleep 100") == []
+        assert len(sandbox.running("setsid sleep 2000") + sandbox.running("sleep 2000")) >= 1
+        assert sandbox.preview.request(3000)[1].startswith(b"HTTP/1.0 200")
+        sandbox.control.forget()
+        sandbox.control.send("restart", ("name", "web"))
+        sandbox.control.wait("process", name="web", state="running")
+        assert sandbox.stop() == 0
 
 
 def test_a_tree_that_ends_on_term_is_not_killed(sandbox):
