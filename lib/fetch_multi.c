@@ -152,13 +152,13 @@ static void multi_sweep(struct fetch_multi *m)
         stream_free(s);
     }
     while ((message = curl_multi_info_read(m->curl, &left))) {
-        char *data = NULL;
+        struct fetch_stream *done = NULL;
 
         if (message->msg == CURLMSG_DONE) {
             CURLcode rc = message->data.result;
 
-            (void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &data);
-            stream_done((struct fetch_stream *)(void *)data, rc);
+            (void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &done);
+            stream_done(done, rc);
         }
     }
 }

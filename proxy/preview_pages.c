@@ -70,7 +70,7 @@ static const char page_script[] =
     "function ask(){fetch('/.sandboxd/wake',{cache:'no-store',headers:{accept:'application/json'}})"
     ".then(function(r){return r.json();}).then(function(s){bad=0;"
     "if(s.state!=='waking'){location.reload();return;}"
-    "if(s.text){p.textContent=s.text;}if(s.usual_ms){u=s.usual_ms;}again(400);})"
+    "if(s.text){p.textContent=s.reason||s.text;}if(s.usual_ms){u=s.usual_ms;}again(400);})"
     "['catch'](function(){if(++bad>=4){location.reload();return;}again(1000);});}"
     "setInterval(show,500);show();again(250);})();</script>";
 
@@ -283,6 +283,14 @@ void pages_failed(struct exchange *x, const struct pages_failure *failure,
     send_own(x, 503, false, failure->retry_after_s > 0 ? failure->retry_after_s : 5, &body);
 }
 
+/* While packages are installed nobody needs to be told that the port does not answer. */
+static const char *poll_reason(const struct route *r)
+{
+    bool is_waiting = r->phase[0] == '\0' || str_is(str_of(r->phase), "waiting");
+
+    return is_waiting && r->wake.status_message ? r->wake.status_message : "";
+}
+
 void pages_poll(struct exchange *x, const char *state, const struct route *r,
                 const struct preview_host *host, int64_t elapsed_ms)
 {
@@ -294,6 +302,8 @@ void pages_poll(struct exchange *x, const char *state, const struct route *r,
     json_escape(&body, str_of(r->phase));
     buf_puts(&body, ",\"text\":");
     json_escape(&body, str_of(pages_phase(r, host->port, text)));
+    buf_puts(&body, ",\"reason\":");
+    json_escape(&body, str_of(poll_reason(r)));
     buf_puts(&body, ",\"detail\":");
     json_escape(&body, str_of(host->is_localhost && r->detail ? r->detail : ""));
     buf_printf(&body, ",\"elapsed_ms\":%" PRId64 ",\"usual_ms\":%" PRId64 "}\n", elapsed_ms,

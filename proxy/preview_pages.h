@@ -28,7 +28,7 @@ void pages_failed(struct exchange *x, const struct pages_failure *failure,
                   const struct preview_host *host, bool is_page);
 /* 503 for a request whose time to wait is over. */
 void pages_late(struct exchange *x, const char *phase, const char *message, int64_t retry_after_s);
-/* {state, phase, detail, elapsed_ms, usual_ms} */
+/* {state, phase, text, reason, detail, elapsed_ms, usual_ms}; detail for a localhost name only. */
 void pages_poll(struct exchange *x, const char *state, const struct route *r,
                 const struct preview_host *host, int64_t elapsed_ms);
 /* "waiting for port 3000", …: where a start is. Writes into text. */

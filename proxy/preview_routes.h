@@ -40,7 +40,9 @@ struct route_wake {
     char *message, *lines;                         /* owned; NULL: none */
     int64_t retry_after_s;
     char *status_message, *status_lines; /* owned; why a running sandbox does not answer */
-    uint64_t status_n;                   /* of the question that is out; 0: none */
+    bool status_failed;                  /* it will not, as far as anybody knows */
+    int64_t status_asked_ms;
+    uint64_t status_n; /* of the question that is out; 0: none */
     struct loop_deadline retry;
     struct loop_later check_later;
     bool check_queued;

@@ -82,7 +82,7 @@ void wake_left(struct visit *v);
 /* Forgets a failure that somebody asks to try again. */
 void wake_forget_failure(struct route *r);
 /* Answers /.sandboxd/wake. */
-void wake_answer_poll(struct exchange *x, const struct route *r, const struct preview_host *host);
+void wake_answer_poll(struct exchange *x, struct route *r, const struct preview_host *host);
 
 /* ---- preview_relay.c ---- */
 

@@ -56,9 +56,14 @@ static void ask_status(struct route *r, uint16_t port)
 {
     BUF_AUTO(out, 256);
 
-    if (r->wake.status_n != 0) {
+    int64_t now_ms = loop_now_ms();
+
+    /* One question at a time; an answer that never came is asked for again. */
+    if (now_ms - r->wake.status_asked_ms <
+        (r->wake.status_n ? LIMIT_WAKE_BUDGET_MS : LIMIT_WAKE_RETRY_MS)) {
         return;
     }
+    r->wake.status_asked_ms = now_ms;
 
     struct record_writer rec = record_begin(&out, "status");
 
@@ -323,6 +328,16 @@ void wake_port_answers(struct route *r, uint16_t port)
     check_soon(r);
 }
 
+static void forget_status(struct route_wake *w)
+{
+    free(w->status_message);
+    free(w->status_lines);
+    w->status_message = w->status_lines = NULL;
+    w->status_failed = false;
+    w->status_n = 0;
+    w->status_asked_ms = 0;
+}
+
 static const struct visit *first_waiting(const struct route *r)
 {
     const struct visit *v = r->wake.visits;
@@ -340,7 +355,10 @@ void wake_route_changed(struct route *r)
     gate_forget_idle(&r->entry.id, r->generation);
     if (r->state == ROUTE_RUNNING) {
         r->wake.sent = false;
-    } else if (v) {
+    } else {
+        forget_status(&r->wake);
+    }
+    if (v && r->state != ROUTE_RUNNING) {
         ask_wake(r, v->host.port);
     }
     if (v) {
@@ -402,8 +420,7 @@ void wake_route_gone(struct route *r)
     }
     loop_deadline_clear(&w->retry);
     free_texts(w);
-    free(w->status_message);
-    free(w->status_lines);
+    forget_status(w);
 }
 
 /* ---- records ---- */
@@ -466,7 +483,8 @@ static void take_status(struct route *r, const struct record *rec)
     free(w->status_lines);
     w->status_message = text_of(rec, "message");
     w->status_lines = text_of(rec, "lines");
-    if (str_is(record_get(rec, "state"), "failed")) {
+    w->status_failed = str_is(record_get(rec, "state"), "failed");
+    if (w->status_failed) {
         fail_all(r, w->status_message, w->status_lines, 0);
     }
 }
@@ -493,18 +511,29 @@ bool wake_take(const struct record *rec)
 
 /* ---- the page's question ---- */
 
-void wake_answer_poll(struct exchange *x, const struct route *r, const struct preview_host *host)
+static const char *poll_state(const struct route *r, uint16_t port)
 {
     const struct route_wake *w = &r->wake;
-    const char *state = "waking";
 
-    if (r->state == ROUTE_RUNNING && gate_is_standing(&r->entry.id) &&
-        route_has_port(&r->open, host->port)) {
-        state = "ready";
-    } else if (loop_now_ms() < w->failed_page_until_ms) {
-        state = "failed";
-    } else if (r->state != ROUTE_RUNNING && r->state != ROUTE_STARTING && !w->sent) {
-        state = "asleep";
+    if (loop_now_ms() < w->failed_page_until_ms) {
+        return "failed";
+    }
+    if (r->state != ROUTE_RUNNING) {
+        return r->state == ROUTE_STARTING || w->sent ? "waking" : "asleep";
+    }
+    if (gate_is_standing(&r->entry.id) && route_has_port(&r->open, port)) {
+        return "ready";
+    }
+    return w->status_failed ? "failed" : "waking";
+}
+
+/* A container that runs without its port open is asked about, so that the page can say why. */
+void wake_answer_poll(struct exchange *x, struct route *r, const struct preview_host *host)
+{
+    const char *state = poll_state(r, host->port);
+
+    if (r->state == ROUTE_RUNNING && str_is(str_of(state), "waking")) {
+        ask_status(r, host->port);
     }
     pages_poll(x, state, r, host, elapsed_ms(r));
 }

@@ -519,6 +519,24 @@ def test_a_refused_port_of_a_failed_app_is_told_at_once(running):
     assert got.status == 503 and b"npm run dev exited with 1." in got.body and b"boom" in got.body
 
 
+def test_the_page_learns_why_a_running_app_does_not_answer(running):
+    running.relay.answer = "refused"
+    running.broker.send("route", [f for f in running.row() if f[0] != "open"])
+    assert b"Waiting for port 3000" in running.ask("/", headers=HTML).body
+    questions = len(running.broker.of("status"))
+    running.broker.send("status", {"n": running.broker.of("status")[-1]["n"], "id": running.id, "state": "waiting",
+                                   "message": "It listens on 5173, not on 3000."})
+    wait_for(lambda: running.poll().get("reason") == "It listens on 5173, not on 3000.")
+    assert running.poll()["state"] == "waking"
+    wait_for(lambda: running.poll() and len(running.broker.of("status")) > questions, what="another question")
+    running.broker.send("status", {"n": running.broker.of("status")[-1]["n"], "id": running.id, "state": "failed",
+                                   "message": "npm run dev exited with 1.", "lines": "boom"})
+    wait_for(lambda: running.poll()["state"] == "failed")
+    running.route("asleep")
+    wait_for(lambda: running.poll()["state"] == "asleep")
+    assert running.poll()["reason"] == ""
+
+
 def test_a_relay_that_goes_away_while_opening_loses_nothing(running):
     running.relay.answer = "wait"
     original, running.relay._stream = running.relay._stream, lambda record: None

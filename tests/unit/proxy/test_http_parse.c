@@ -243,7 +243,7 @@ static void test_pipelined_requests_stop_at_each(void **state)
 
     (void)state;
     seen_init(&s, true);
-    for (char n = '1'; n <= '3'; n++) {
+    for (int n = '1'; n <= '3'; n++) {
         text = str_cut(text, http_parser_feed(&s.parser, text), text.len);
         assert_true(s.parser.message_whole);
         assert_int_equal(head_target(&s.head).ptr[1], n);
