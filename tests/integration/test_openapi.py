@@ -1,5 +1,5 @@
-"""What the API really said in this run, held against docs/openapi.yaml. Runs last; alone it makes a
-little traffic of its own first.
+"""What the API really said in this run, held against docs/openapi.yaml. Runs last; alone it makes
+traffic of its own first, so that every described operation has worked at least once.
 """
 
 import json
@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
-from tests.integration.client import TRAFFIC
+from tests.integration.client import TASK_ENDS, TRAFFIC, Api
 from tests.integration.programs import ROOT
 from tests.stubs.model_scenarios import directive
 
@@ -25,20 +25,50 @@ def described():
 
 @pytest.fixture(scope="module", autouse=True)
 def some_traffic(stack):
+    """Every operation of the API's port, once, in the order of an app's life."""
     api = stack.api
     app = api.make_app("node-http", "for the description")
     sandbox = api.make_sandbox(app["id"])
     task = api.make_task(sandbox["id"], directive("say", "hello"))
     api.wait_task(sandbox["id"], task["id"])
+    of_task = f"/v1/sandboxes/{sandbox['id']}/tasks/{task['id']}"
     for path in (
+        "/healthz", "/readyz", "/metrics", "/v1/openapi.json", "/v1/status",
         "/v1/apps", f"/v1/apps/{app['id']}", f"/v1/apps/{app['id']}/tasks", f"/v1/apps/{app['id']}/events",
-        f"/v1/sandboxes/{sandbox['id']}/tasks", "/v1/events", "/v1/agents", "/v1/presets",
+        f"/v1/sandboxes/{sandbox['id']}", f"/v1/sandboxes/{sandbox['id']}/tasks", of_task,
+        "/v1/events", "/v1/agents", "/v1/presets", "/v1/apps?limit=1", "/v1/events?limit=1",
     ):  # fmt: skip
-        assert api.get(path).status_code == 200, path
-    api.patch(f"/v1/apps/{app['id']}", {"description": "x"})
-    api.post(f"/v1/sandboxes/{sandbox['id']}/stop")
-    api.delete(f"/v1/sandboxes/{sandbox['id']}")
-    api.delete(f"/v1/apps/{app['id']}")
+        answer = api.get(path)
+        assert answer.status_code == 200, f"{path}: {answer.text}"
+    changes = [
+        ("PATCH", f"/v1/apps/{app['id']}", {"description": "x"}),
+        ("POST", f"{of_task}/cancel", None),
+        ("POST", f"/v1/sandboxes/{sandbox['id']}/stop", None),
+        ("POST", f"/v1/sandboxes/{sandbox['id']}/start", None),
+        ("POST", "/v1/presets/node-http/image", None),
+        ("POST", "/v1/agents/claude-code/api-key", {"api_key": stack.secret("sk-ant-")}),
+        ("POST", "/v1/agents/claude-code/disconnect", None),
+        ("DELETE", f"/v1/sandboxes/{sandbox['id']}", None),
+        ("DELETE", f"/v1/apps/{app['id']}", None),
+    ]
+    yield {"events": list(api.events(sandbox["id"], task["id"])), "changes": [api.call(*each) for each in changes]}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def console_traffic(stack):
+    """The sign-in of a browser, at the console's port. Another test may have signed in before."""
+    console = Api(stack.console_port, None)
+    own = {"host": f"console.localhost:{stack.http_port}", "origin": f"http://console.localhost:{stack.http_port}"}
+    said = stack["control"].run_to_end("console-code")
+    code = re.search(r"#setup=([\w-]+)", said.stdout + said.stderr).group(1)
+    password = stack.secret("password-")
+    calls = [
+        ("GET", "/v1/session", None),
+        ("POST", "/v1/session/setup", {"code": code, "password": password}),
+        ("POST", "/v1/session", {"password": password}),
+        ("DELETE", "/v1/session", {}),
+    ]
+    return [console.call(method, path, body, headers=own) for method, path, body in calls]
 
 
 def operation_of(described, method, path):
@@ -68,6 +98,18 @@ def schema_of(described, operation, status):
     return content.get("application/json", {}).get("schema")
 
 
+def faults_of(described, schema, value):
+    """What the description says against a value, in words; None: nothing."""
+    whole = {**schema, "components": described.get("components", {})}
+    error = next(jsonschema.Draft202012Validator(whole).iter_errors(value), None)
+    return f"{error.json_path}: {error.message}" if error else None
+
+
+def test_traffic_of_this_file_worked(some_traffic, console_traffic):
+    for answer in some_traffic["changes"] + console_traffic:
+        assert answer.status_code < 300, f"{answer.request.method} {answer.request.url}: {answer.text}"
+
+
 def test_every_answer_of_the_run_is_described(described):
     checked, faults = set(), []
     for method, path, _, status, kind, text in TRAFFIC:
@@ -76,19 +118,69 @@ def test_every_answer_of_the_run_is_described(described):
             if path.startswith("/v1/") and status not in GATE_STATUSES:
                 faults.append(f"{method} {path} {status}: not described")
             continue
+        where = f"{method} {template} {status} ({kind})"
         try:
             schema = schema_of(described, operation, status)
-            if text is not None and schema is not None:
-                whole = {**schema, "components": described.get("components", {})}
-                jsonschema.Draft202012Validator(whole).validate(json.loads(text))
-            elif text:
-                faults.append(f"{method} {template} {status}: a body that is not described")
-            checked.add((method, template, status))
-        except (AssertionError, jsonschema.ValidationError) as error:
-            words = error.message if isinstance(error, jsonschema.ValidationError) else str(error)
-            faults.append(f"{method} {template} {status} ({kind}): {words}"[:400])
+        except AssertionError as error:
+            faults.append(f"{where}: {error}")
+            continue
+        if text is not None and schema is not None:
+            said = faults_of(described, schema, json.loads(text))
+            if said:
+                faults.append(f"{where}: {said}"[:400])
+        elif text:
+            faults.append(f"{where}: a body that is not described")
+        checked.add((method, template, status))
     assert not faults, "\n".join(sorted(set(faults)))
     assert len(checked) >= 12, checked
+
+
+def test_every_accepted_body_is_described(described):
+    """What the API took, the description allows: a field that only the code knows would fail here."""
+    faults, checked = set(), 0
+    for method, path, body, status, _, _ in TRAFFIC:
+        template, operation = operation_of(described, method, path)
+        if operation is None or status >= 300 or not isinstance(body, dict) or not body:
+            continue
+        assert "requestBody" in operation, f"{method} {template} took {sorted(body)}"
+        said = faults_of(described, operation["requestBody"]["content"]["application/json"]["schema"], body)
+        if said:
+            faults.add(f"{method} {template}: {said}"[:400])
+        checked += 1
+    assert not faults, "\n".join(sorted(faults))
+    assert checked >= 4
+
+
+def test_every_described_operation_worked(described):
+    """Once at least in this run, with a status below 300. Event streams are not in the traffic."""
+    worked = set()
+    for method, path, _, status, _, _ in TRAFFIC:
+        template, operation = operation_of(described, method, path)
+        if operation is not None and status < 300:
+            worked.add((method.lower(), template))
+    wanted = {
+        (method, template)
+        for template, operations in described["paths"].items()
+        for method, operation in operations.items()
+        if method in METHODS and "text/event-stream" not in operation["responses"].get("200", {}).get("content", {})
+    }
+    assert not wanted - worked
+
+
+def test_events_of_a_task_are_described(described, some_traffic):
+    seen = some_traffic["events"]
+    schema = {"$ref": "#/components/schemas/TaskEvent"}
+    for number, event in enumerate(seen, 1):
+        assert faults_of(described, schema, event.data) is None, (event, faults_of(described, schema, event.data))
+        assert event.id == str(number) and event.data["seq"] == number
+        assert event.event == event.data["type"]
+    assert seen[-1].event == "done"
+
+
+def test_the_description_is_served(described, stack):
+    served = stack.api.get("/v1/openapi.json").json()
+    assert served == json.loads(json.dumps(described, default=str))
+    assert set(served["components"]["schemas"]["TaskStatus"]["enum"]) >= set(TASK_ENDS)
 
 
 def test_every_described_path_exists(described, stack):
