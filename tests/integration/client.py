@@ -118,7 +118,7 @@ class Api:
         assert answer.status_code == 200, answer.text
         return answer.json()
 
-    def wait_task(self, sandbox_id, task_id, *states, seconds=180):
+    def wait_task(self, sandbox_id, task_id, *states, seconds=400):
         end = time.monotonic() + seconds
         while True:
             row = self.task(sandbox_id, task_id)
@@ -128,7 +128,7 @@ class Api:
             assert time.monotonic() < end, f"not {states or TASK_ENDS} after {seconds} s: {row}"
             time.sleep(0.2)
 
-    def events(self, sandbox_id, task_id, last_event_id=None, timeout=180):
+    def events(self, sandbox_id, task_id, last_event_id=None, timeout=400):
         """The events of a task until the stream ends, each checked for the form of an SSE event."""
         headers = {"last-event-id": str(last_event_id)} if last_event_id is not None else {}
         path = f"/v1/sandboxes/{sandbox_id}/tasks/{task_id}/events"

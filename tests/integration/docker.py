@@ -1,11 +1,15 @@
 """The real Docker engine, asked by its own client: what a test looks at to know the truth."""
 
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
 
+from tests.integration.programs import start_time
+
 COMMAND_SECONDS_MAX = 120
+OWNER_LABEL = "sandboxd.test-owner"
 
 
 def docker(*args, check=True, stdin=None, timeout=COMMAND_SECONDS_MAX):
@@ -17,6 +21,21 @@ def docker(*args, check=True, stdin=None, timeout=COMMAND_SECONDS_MAX):
         assert done.returncode == 0, f"docker {' '.join(args)}: {done.stderr.strip()}"
         return done.stdout
     return done
+
+
+def owned():
+    """Options that mark a container as this run's, so that a later run can tell when it is an orphan."""
+    return ("--label", f"{OWNER_LABEL}={os.getpid()}.{start_time(os.getpid())}")
+
+
+def remove_orphans():
+    """Removes the containers of test runs that were killed."""
+    listed = docker("ps", "-a", "--filter", f"label={OWNER_LABEL}", "--format", '{{.ID}} {{.Label "%s"}}' % OWNER_LABEL)
+    for line in listed.splitlines():
+        container, _, owner = line.partition(" ")
+        pid, _, start = owner.partition(".")
+        if start_time(pid) != start:
+            docker("rm", "-f", "-v", container, check=False)
 
 
 def containers(data_dir, running_only=False):

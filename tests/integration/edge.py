@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.integration.docker import docker
+from tests.integration.docker import docker, owned
 from tests.integration.programs import ROOT
 
 CA_DIR = Path("/usr/local/share/ca-certificates")
@@ -63,8 +63,7 @@ class Edge:
     def __enter__(self):
         environment = [o for k, v in self.settings.items() for o in ("-e", f"{k}={v}")]
         docker(
-            "run", "-d", "--name", self.name, "--network", "host",
-            "--label", f"sandboxd.test={self.stack.name}",
+            "run", "-d", *owned(), "--name", self.name, "--network", "host",
             "--read-only", "--tmpfs", "/run", "--tmpfs", "/tmp",
             "--cap-drop", "ALL", "--cap-add", "NET_BIND_SERVICE", "--security-opt", "no-new-privileges",
             "-v", f"{self.source}:/etc/sandboxd/traefik:ro",

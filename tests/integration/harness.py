@@ -24,7 +24,7 @@ from tests.integration.programs import (
     Program,
     copy_programs,
     free_port,
-    wait_until,
+    start_time,
 )
 
 READY_SECONDS_MAX = 60
@@ -34,14 +34,6 @@ UID_BASE_STEP = 200_000
 UID_BASE_COUNT = 700
 PREVIEW_UID_BELOW = 999
 CREDENTIALS_UID_BELOW = 998
-
-
-def start_time(pid):
-    """The kernel's start time of a process: pids come again, pairs do not. None: no such process."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[19]
-    except (FileNotFoundError, ProcessLookupError):
-        return None
 
 
 class Stack:
@@ -285,3 +277,4 @@ def sweep():
             continue
         if start_time(owner["pid"]) != owner["start"]:
             remove_leftovers(path.stem, owner["bridge"])
+    engine.remove_orphans()

@@ -7,7 +7,7 @@ a restart. The tree is mounted at its own path. Nothing of the machine outside i
 import subprocess
 import time
 
-from tests.integration.docker import docker, own_image
+from tests.integration.docker import docker, own_image, owned
 from tests.integration.programs import ROOT
 
 INSTALL_SECONDS_MAX = 300
@@ -27,7 +27,7 @@ class Machine:
         # All capabilities but the one that the host itself may lack; device rules and the writable
         # cgroup tree are what an engine inside needs.
         docker(
-            "run", "-d", "--name", self.name, "--hostname", self.name,
+            "run", "-d", *owned(), "--name", self.name, "--hostname", self.name,
             "--cap-add", "ALL", "--cap-drop", "SYS_RESOURCE",
             "--security-opt", "seccomp=unconfined", "--security-opt", "systempaths=unconfined",
             "--device-cgroup-rule", "a *:* rwm", "--cgroupns", "host",

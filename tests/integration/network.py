@@ -9,7 +9,7 @@ import os
 import subprocess
 import time
 
-from tests.integration.docker import docker, own_image
+from tests.integration.docker import docker, own_image, owned
 
 LISTENER = """
 import http.server, socket
@@ -44,7 +44,7 @@ class Neighbour:
 
     def __enter__(self):
         docker(
-            "run", "-d", "--name", self.name, "--network", "none", "--cap-add", "NET_ADMIN",
+            "run", "-d", *owned(), "--name", self.name, "--network", "none", "--cap-add", "NET_ADMIN",
             own_image(), "python3", "-c", LISTENER % self.port,
         )  # fmt: skip
         try:

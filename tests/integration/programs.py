@@ -150,6 +150,14 @@ class Program:
         assert not found, f"{self.role}: {found.group(0)}\n{self.log()[max(0, found.start() - 200) : found.start() + 6000]}"
 
 
+def start_time(pid):
+    """The kernel's start time of a process: pids come again, pairs do not. None: no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()[19]
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
 def wait_until(check, seconds, what, pause=0.1):
     """Waits for a true value and returns it. The message may be a function."""
     end = time.monotonic() + seconds

@@ -102,7 +102,8 @@ def test_what_is_ours_in_the_workspace_is_covered_inside(apps, stack):
     ours = stack.workspace(sandbox["id"]) / ".sandboxd"
     assert (ours.stat().st_uid, ours.stat().st_mode & 0o777) == (0, 0o700)
     (ours / "planted").write_text("ours", encoding="utf-8")
-    assert docker.run_inside(sandbox["id"], "sh", "-c", "ls -A /home/sandbox/.sandboxd") == ""
+    assert docker.run_inside(sandbox["id"], "ls", "-A", "/home/sandbox/.sandboxd", check=False).stdout == ""
+    assert docker.run_inside(sandbox["id"], "cat", "/home/sandbox/.sandboxd/planted", check=False).returncode != 0
     assert docker.run_inside(sandbox["id"], "sh", "-c", "touch /home/sandbox/.sandboxd/x", check=False).returncode != 0
 
 

@@ -51,7 +51,7 @@ def test_a_planted_key_is_found_nowhere_while_its_agent_runs(planted, apps_of, m
     planted.preview.wait_answer(sandbox["id"])
     model.forget()
     task = planted.api.make_task(sandbox["id"], directive("slow", "15"), agent)
-    wait_until(model.posts, 60, "the model was asked")
+    wait_until(model.posts, 200, "the model was asked")
     key = planted.keys[agent]
     assert any(key in value for value in model.posts()[0].keys.values()), "upstream it is used"
     needles = [form for k in planted.keys.values() for form in forms(k)]

@@ -40,7 +40,7 @@ def fresh_model(model):
 def start_slow(crashing, box, model, agent="opencode"):
     """A task whose model is in the middle of a long answer."""
     task = crashing.api.make_task(box["id"], directive("slow", f"{SLOW_SECONDS} /home/sandbox/slow.txt"), agent)
-    wait_until(model.posts, 60, "the model was asked")
+    wait_until(model.posts, 200, "the model was asked")
     time.sleep(1)
     assert model.posts()[0].outcome == "", "it still talks"
     return task

@@ -127,7 +127,7 @@ def test_settings_that_an_agent_wrote_for_its_own_next_run_are_replaced(connecte
 def test_cancel_ends_the_whole_tree(connected, box):
     script = "setsid sleep 6001 & (env -i sh -c 'sleep 6002 & ' &) ; sleep 6003"
     task = connected.api.make_task(box["id"], directive("shell", script), AGENT)
-    wait_until(lambda: "sleep 6003" in processes(box), 60, "the tool runs")
+    wait_until(lambda: "sleep 6003" in processes(box), 200, "the tool runs")
     assert connected.api.post(f"/v1/sandboxes/{box['id']}/tasks/{task['id']}/cancel").status_code in (200, 202)
     done = connected.api.wait_task(box["id"], task["id"], seconds=20)
     assert done["status"] == "cancelled", done
