@@ -10,6 +10,8 @@
 #include "lib/thread.h"
 
 #define LIFECYCLE_STATUS_FRESH_MS 1000
+/* Visitors of an app that just failed to start share that outcome instead of starting it once each. */
+#define LIFECYCLE_FAILURE_FRESH_MS 2000
 
 int sandbox_engine_status(struct sandbox_service *s, struct sandbox_engine_status *ret,
                           struct err *e)
@@ -56,6 +58,11 @@ static int64_t lifecycle_done(struct sandbox *b)
     return b->ticket;
 }
 
+static bool lifecycle_just_failed(const struct sandbox *b)
+{
+    return b->failed_ms > 0 && clock_mono_ms() - b->failed_ms < LIFECYCLE_FAILURE_FRESH_MS;
+}
+
 static int lifecycle_missing(const struct ulid *id, struct err *e)
 {
     return err_set(e, ERR_NOT_FOUND, 0, "there is no sandbox %s", id->text);
@@ -74,6 +81,10 @@ int sandbox_start(struct sandbox_service *s, const struct ulid *id, const char *
     }
     if (b->status == SANDBOX_RUNNING && !b->working && b->want == WANT_NOTHING) {
         *ret_ticket = lifecycle_done(b);
+        return 0;
+    }
+    if (b->want == WANT_NOTHING && lifecycle_just_failed(b) && strcmp(reason, "preview") == 0) {
+        *ret_ticket = b->done_ticket;
         return 0;
     }
     *ret_ticket = lifecycle_want(s, b, WANT_RUN, reason);
