@@ -18,7 +18,7 @@ install_debootstrap() {
         die "debian:$suite-slim cannot be pulled and debootstrap is not installed: install it, or run this as root"
     command -v apt-get >/dev/null ||
         die "debian:$suite-slim cannot be pulled and debootstrap is not installed: install it and run this again"
-    apt_install debootstrap
+    apt_install debootstrap debian-archive-keyring
 }
 
 make_from_packages() {
@@ -29,13 +29,33 @@ make_from_packages() {
     # shellcheck disable=SC2064 # the path of now is meant
     trap "rm -rf --one-file-system '$dir'" EXIT
     say "making debian:$suite-slim with debootstrap (about a minute)"
-    if ! debootstrap --variant=minbase --include=ca-certificates "$suite" "$dir/root" >"$log" 2>&1; then
+    # Without its keyring, on a machine that is no Debian, debootstrap would go on unchecked.
+    if ! debootstrap --force-check-gpg --variant=minbase --include=ca-certificates "$suite" "$dir/root" >"$log" 2>&1; then
         tail -5 "$log" >&2
         die "debootstrap $suite failed: see the lines above; is a Debian mirror reachable?"
     fi
+    add_updates "$dir/root"
     rm -rf "$dir"/root/var/cache/apt/archives/*.deb "$dir"/root/var/lib/apt/lists/*
     trust_host_ca "$dir/root"
     tar -C "$dir/root" --one-file-system -c . | docker import - "debian:$suite-slim" >/dev/null
+}
+
+# A pulled image has the security updates and those of the release beside it, and so has this one, where
+# the mirror has them: they lie next to the release.
+add_updates() { # root
+    local list=$1/etc/apt/sources.list mirror
+    mirror=$(awk '$1 == "deb" { print $2; exit }' "$list")
+    cp "$list" "$list.release"
+    {
+        echo "deb $mirror $suite-updates main"
+        echo "deb ${mirror%/debian}/debian-security $suite-security main"
+    } >>"$list"
+    if ! { chroot "$1" apt-get update && DEBIAN_FRONTEND=noninteractive chroot "$1" apt-get dist-upgrade -y; } >"$1.log" 2>&1; then
+        tail -3 "$1.log" >&2
+        say "the mirror has no updates of $suite beside the release: the image goes without"
+        cp "$list.release" "$list"
+    fi
+    rm -f "$list.release"
 }
 
 # A pulled image does not know the extra CAs of this machine; a made one may as well.
