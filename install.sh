@@ -100,14 +100,19 @@ forget_settings() {
     done
 }
 
-# The checkout that this script lies in, or nothing.
+# The checkout that this script lies in, else the one that this folder is in, else nothing.
 own_checkout() {
     local dir
-    [ -f "${BASH_SOURCE[0]:-}" ] || return 0
-    dir=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
-    if is_checkout "$dir"; then
-        echo "$dir"
+    if [ -f "${BASH_SOURCE[0]:-}" ]; then
+        dir=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
+        if is_checkout "$dir"; then
+            echo "$dir"
+            return
+        fi
     fi
+    dir=$PWD
+    until is_checkout "$dir" || [ "$dir" = / ]; do dir=$(dirname "$dir"); done
+    [ "$dir" = / ] || echo "$dir"
 }
 
 is_checkout() { [ -e "$1/.git" ] && [ -f "$1/docker-compose.yml" ] && [ -f "$1/install.sh" ] && [ -d "$1/control" ]; }
