@@ -148,7 +148,7 @@ static void answer_late(void *ctx)
 {
     struct visit *v = ctx;
     struct exchange *x = v->x;
-    bool is_page = v->is_navigation;
+    bool is_page = v->wants_page;
 
     visit_over(v);
     pages_refuse(x, 504, "timeout", "The app did not answer in time.", 0, is_page);
@@ -204,7 +204,7 @@ void relay_open(struct visit *v)
         return;
     }
     struct exchange *x = v->x;
-    bool is_page = v->is_navigation;
+    bool is_page = v->wants_page;
 
     visit_over(v);
     pages_refuse(x, 503, "busy", "The app has as many open connections as it may have.", 2,
@@ -245,7 +245,7 @@ static bool is_length(struct str name, struct str value, const void *ctx)
 static void answer_bad(struct visit *v, const char *message)
 {
     struct exchange *x = v->x;
-    bool is_page = v->is_navigation;
+    bool is_page = v->wants_page;
 
     visit_over(v);
     if (x->head_written) {

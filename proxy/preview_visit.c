@@ -141,13 +141,10 @@ void visits_each_waiting(void (*fn)(struct visit *v))
 /* ---- may it ---- */
 
 /* Sec-Fetch says it; who does not send that asks for a page by taking HTML. */
-static bool is_navigation(const struct head *h)
+static bool wants_page(const struct head *h)
 {
     struct str dest = head_get(h, "sec-fetch-dest");
 
-    if (!str_is(head_method(h), "GET")) {
-        return false;
-    }
     if (dest.ptr) {
         return str_is(dest, "document") || str_is(dest, "iframe") || str_is(dest, "frame");
     }
@@ -156,9 +153,15 @@ static bool is_navigation(const struct head *h)
     return accept.ptr && str_contains(accept, STR("text/html"));
 }
 
+/* A form that was sent is no page load: it must reach the app. */
+static bool is_navigation(const struct head *h)
+{
+    return str_is(head_method(h), "GET") && wants_page(h);
+}
+
 static bool refuse(struct exchange *x, unsigned status, const char *code, const char *message)
 {
-    pages_refuse(x, status, code, message, 0, is_navigation(&x->request));
+    pages_refuse(x, status, code, message, 0, wants_page(&x->request));
     return false;
 }
 
@@ -203,7 +206,7 @@ static struct route *find_route(struct exchange *x, struct preview_host *ret_hos
     if (!r && !routes_are_known()) {
         pages_refuse(x, 503, "unavailable",
                      "The preview service has just started and does not know its apps yet.", 1,
-                     is_navigation(&x->request));
+                     wants_page(&x->request));
         return NULL;
     }
     if (!r || !access_is_allowed(r, x) || !route_has_port(&r->ports, ret_host->port)) {
@@ -277,6 +280,7 @@ static void begin(struct exchange *x)
 
     v->passive = passive_kind_of(&x->request);
     v->is_navigation = is_navigation(&x->request);
+    v->wants_page = wants_page(&x->request);
     if (v->passive == PASSIVE_NOT) {
         v->is_counted = true;
         activity_open(r);

@@ -38,7 +38,8 @@ struct visit {
     struct ws_frames frames; /* of the app's side after a switch */
     struct loop_deadline deadline;
     struct loop_later later;
-    bool is_navigation; /* a person's page load: may be answered with a page of ours */
+    bool is_navigation; /* a person's page load: a page of ours may take its place */
+    bool wants_page;    /* a person looks at the answer, whatever the method */
     bool is_counted;    /* as activity */
     bool was_held, was_refused;
     bool request_sent, answer_whole, stream_over;

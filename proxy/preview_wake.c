@@ -93,7 +93,7 @@ static void answer_failed(struct visit *v, const char *message, const char *line
     };
     struct exchange *x = v->x;
     struct preview_host host = v->host;
-    bool is_page = v->is_navigation;
+    bool is_page = v->wants_page;
 
     visit_over(v);
     pages_failed(x, &failure, &host, is_page);
@@ -113,15 +113,21 @@ static void answer_late(struct visit *v)
         why = "the service that starts apps is away";
     }
     (void)snprintf(message, sizeof message, "the app did not answer in time: %.400s", why);
+    bool is_page = v->wants_page;
+
     visit_over(v);
-    pages_late(x, phase, message, 5);
+    if (is_page) {
+        pages_refuse(x, 503, "waking", message, 5, true);
+    } else {
+        pages_late(x, phase, message, 5);
+    }
 }
 
 static void answer_refuse(struct visit *v, unsigned status, const char *code, const char *message,
                           int64_t retry_after_s)
 {
     struct exchange *x = v->x;
-    bool is_page = v->is_navigation;
+    bool is_page = v->wants_page;
 
     visit_over(v);
     pages_refuse(x, status, code, message, retry_after_s, is_page);
