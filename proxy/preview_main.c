@@ -13,6 +13,7 @@
 #include "proxy/limits.h"
 #include "proxy/loop.h"
 #include "proxy/preview_activity.h"
+#include "proxy/preview_secrets.h"
 #include "proxy/preview_visit.h"
 #include "proxy/role.h"
 
@@ -77,6 +78,9 @@ static void on_down(void *ctx)
 static void on_record(void *ctx, const struct record *r)
 {
     (void)ctx;
+    if (record_is(r, "settings")) {
+        secrets_take(r);
+    }
     if (!routes_take(r) && !wake_take(r)) {
         log_warn("sandboxd sent a record we do not know");
     }

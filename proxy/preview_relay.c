@@ -11,6 +11,7 @@
 #include "proxy/limits.h"
 #include "proxy/preview_activity.h"
 #include "proxy/preview_pages.h"
+#include "proxy/preview_secrets.h"
 #include "proxy/preview_visit.h"
 
 /* A request that must not be lost is not written to a stream that the app may be about to close. */
@@ -40,7 +41,6 @@ static bool is_dropped(struct str name, struct str value, const void *ctx)
     static const char *const edge[] = {"x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",
                                        "x-forwarded-port", "x-forwarded-server"};
 
-    (void)value;
     (void)ctx;
     if (starts_nocase(name, STR("x-forwarded-"))) {
         for (size_t i = 0; i < ARRAY_LEN(edge); i++) {
@@ -49,6 +49,12 @@ static bool is_dropped(struct str name, struct str value, const void *ctx)
             }
         }
         return true;
+    }
+    if (str_eq_nocase(name, STR("authorization"))) {
+        return secrets_has_token(value);
+    }
+    if (str_eq_nocase(name, STR("cookie"))) {
+        return secrets_has_cookie(value);
     }
     return str_eq_nocase(name, STR("content-length")) || str_eq_nocase(name, STR("forwarded")) ||
            str_eq_nocase(name, STR("proxy"));
@@ -78,6 +84,24 @@ static void add_forwarded(const struct head *h, struct buf *out)
     }
 }
 
+/* A field that held a cookie of ours was left out whole; the app's own cookies of it come here. */
+static void add_cookies(const struct head *h, struct buf *out)
+{
+    BUF_AUTO(rest, LIMIT_HEAD_BYTES);
+
+    for (unsigned i = 0; i < h->trailers_from; i++) {
+        if (!str_eq_nocase(head_name(h, i), STR("cookie")) ||
+            !secrets_has_cookie(head_value(h, i))) {
+            continue;
+        }
+        buf_reset(&rest);
+        secrets_add_cookies(&rest, head_value(h, i));
+        if (rest.len > 0) {
+            buf_printf(out, "Cookie: %.*s\r\n", STR_FMT(buf_str(&rest)));
+        }
+    }
+}
+
 static void add_request_framing(const struct visit *v, struct buf *out)
 {
     const struct exchange *x = v->x;
@@ -102,6 +126,7 @@ static void build_head(const struct visit *v, struct buf *out)
     buf_add_str(out, head_target(h));
     buf_puts(out, " HTTP/1.1\r\n");
     head_copy(h, out, is_dropped, NULL);
+    add_cookies(h, out);
     add_forwarded(h, out);
     buf_puts(out, "CDN-Loop: sandboxd\r\n");
     add_request_framing(v, out);

@@ -1,6 +1,7 @@
 """The preview role of sandboxd-proxy by itself: the real program between a scripted sandboxd, a scripted relay and real apps."""
 
 import concurrent.futures
+import hashlib
 import json
 import os
 import pathlib
@@ -135,6 +136,18 @@ def test_forwarded_fields_of_the_edge_pass_and_others_do_not(running):
     assert fields["x-forwarded-for"] == "203.0.113.9" and fields["x-forwarded-proto"] == "https"
     assert fields["x-forwarded-host"] == "a.example:8080"
     assert not {"x-forwarded-prefix", "forwarded", "proxy"} & set(fields)
+
+
+def test_credentials_of_ours_stop_here_and_the_apps_own_pass(running):
+    ours = "sk_0123456789abcdef0123456789abcdef"
+    running.broker.send("settings", {"preview_domain": "example.com", "api_token": hashlib.sha256(ours.encode()).hexdigest()})
+    wait_for(lambda: running.ask("/c", headers=f"Authorization: Bearer {ours}\r\n") and
+             "authorization" not in dict(running.app.last("/c")["headers"]))
+    running.ask("/c", headers="Authorization: Bearer sk_live_the-apps-own\r\nCookie: a=1; sandboxd_session=x;b=2\r\n"
+                              "Cookie: __Host-sandboxd_session=y\r\nCookie: c=3\r\n")
+    fields = running.app.last("/c")["headers"]
+    assert dict(fields)["authorization"] == "Bearer sk_live_the-apps-own"
+    assert sorted(v for k, v in fields if k == "cookie") == ["a=1; b=2", "c=3"]
 
 
 def test_hop_by_hop_fields_stop_here_both_ways(running):
