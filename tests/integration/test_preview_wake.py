@@ -181,10 +181,13 @@ def test_the_app_sees_the_hosts_name_and_no_credential_of_ours(stack, echo):
     assert stack.token not in json.dumps(seen)
 
 
-def test_our_token_shown_to_a_preview_does_not_reach_the_app(stack, echo):
+def test_a_cookie_of_the_console_does_not_reach_an_app(stack, echo):
+    """Browsers keep it to the console's host; where one is talked into sending it, it ends here."""
     stack.preview.wait_answer(echo["id"], "/hello")
-    seen = stack.preview.get(echo["id"], "/headers", headers={"authorization": f"Bearer {stack.token}"}).text
-    assert stack.token not in seen
+    cookies = "theme=dark; sandboxd_session=secret1; __Host-sandboxd_session=secret2; lang=en"
+    seen = stack.preview.get(echo["id"], "/headers", headers={"cookie": cookies}).json()
+    assert "secret" not in json.dumps(seen)
+    assert "theme=dark" in seen["cookie"] and "lang=en" in seen["cookie"]
 
 
 def test_many_requests_over_one_connection_are_answered_in_order(stack, echo):
@@ -394,10 +397,11 @@ def test_a_server_that_listens_on_another_port_is_named_as_the_reason(stack, app
     stack.put_file(sandbox["id"], "server.js", "import { createServer } from 'node:http'\ncreateServer((_, r) => r.end('x')).listen(4321, '127.0.0.1')\n")
     sleep(stack, sandbox)
 
-    def named():
-        return "4321" in stack.preview.browse(sandbox["id"]).text
+    def told():
+        """What the waiting page asks for and shows."""
+        return stack.preview.browse(sandbox["id"]).text + stack.preview.get(sandbox["id"], "/.sandboxd/wake").text
 
-    wait_until(named, 45, lambda: stack.preview.browse(sandbox["id"]).text)
+    wait_until(lambda: "4321" in told(), 45, told)
 
 
 def test_an_app_on_a_second_declared_port_is_reached(stack, apps):
