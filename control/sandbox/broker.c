@@ -148,7 +148,7 @@ static void broker_add_settings(struct broker *br, struct buf *out)
     record_adds(&w, "console_host", c->console_host);
     record_addn(&w, "http_port", c->http_port);
     record_addb(&w, "tls", c->preview_tls);
-    /* Their hashes only: the proxy keeps a token that is shown to a preview from the app behind it. */
+    /* Hashes only: the proxy keeps a token that is shown to a preview from the app behind it. */
     for (unsigned i = 0; i < c->token_count; i++) {
         char hash[CRYPTO_SHA256_HEX];
         crypto_sha256_hex(str_of(c->tokens[i].secret), hash);
