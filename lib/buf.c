@@ -81,17 +81,19 @@ void buf_puts(struct buf *b, const char *text)
     buf_add(b, text, strlen(text));
 }
 
-void buf_putc(struct buf *b, char c)
-{
-    buf_add(b, &c, 1);
-}
-
+/* Into the room that is there; only what does not fit is printed twice. */
 void buf_vprintf(struct buf *b, const char *fmt, va_list args)
 {
     va_list again;
     va_copy(again, args);
-    int len = vsnprintf(NULL, 0, fmt, args);
-    if (len > 0 && buf_reserve(b, (size_t)len)) {
+    size_t room = b->failed ? 0 : b->cap - b->len;
+    int len = vsnprintf(room ? b->ptr + b->len : NULL, room, fmt, args);
+    if (room > 0) {
+        b->ptr[b->len] = len >= 0 && (size_t)len < room ? b->ptr[b->len] : '\0';
+    }
+    if (len > 0 && (size_t)len < room) {
+        b->len += (size_t)len;
+    } else if (len > 0 && buf_reserve(b, (size_t)len)) {
         (void)vsnprintf(b->ptr + b->len, (size_t)len + 1, fmt, again);
         buf_grew(b, (size_t)len);
     }

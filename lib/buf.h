@@ -31,7 +31,7 @@ void buf_reset(struct buf *b);
 void buf_add(struct buf *b, const void *bytes, size_t len);
 void buf_add_str(struct buf *b, struct str s);
 void buf_puts(struct buf *b, const char *text);
-void buf_putc(struct buf *b, char c);
+static inline void buf_putc(struct buf *b, char c);
 void buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void buf_vprintf(struct buf *b, const char *fmt, va_list args)
     __attribute__((format(printf, 2, 0)));
@@ -42,6 +42,16 @@ bool buf_reserve(struct buf *b, size_t want);
 void buf_grew(struct buf *b, size_t len);
 /* Drops bytes at the front. */
 void buf_consume(struct buf *b, size_t len);
+
+static inline void buf_putc(struct buf *b, char c)
+{
+    if (!b->failed && b->len + 1 < b->cap) {
+        b->ptr[b->len++] = c;
+        b->ptr[b->len] = '\0';
+    } else {
+        buf_add(b, &c, 1);
+    }
+}
 
 static inline bool buf_ok(const struct buf *b)
 {

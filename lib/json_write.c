@@ -3,9 +3,6 @@
  */
 #include "lib/json_write.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-
 #include "lib/clock.h"
 
 void json_begin(struct json_writer *w, struct buf *out)
@@ -13,11 +10,16 @@ void json_begin(struct json_writer *w, struct buf *out)
     *w = (struct json_writer){.out = out};
 }
 
+/* What stands in a string as it is. */
+static bool json_is_plain(unsigned char c)
+{
+    return c >= 0x20 && c < 0x7F && c != '"' && c != '\\';
+}
+
 static size_t json_plain_run(struct str s, size_t from)
 {
     size_t i = from;
-    while (i < s.len && (unsigned char)s.ptr[i] >= 0x20 && (unsigned char)s.ptr[i] < 0x7F &&
-           s.ptr[i] != '"' && s.ptr[i] != '\\') {
+    while (i < s.len && json_is_plain((unsigned char)s.ptr[i])) {
         i++;
     }
     return i - from;
@@ -49,8 +51,28 @@ static size_t json_escape_one(struct buf *out, struct str s, size_t i)
     return 1;
 }
 
+/* Nearly every string needs no escape: one copy. False: nothing was written. */
+static bool json_quote_plain(struct buf *out, struct str value)
+{
+    if (json_plain_run(value, 0) < value.len || value.len > out->max ||
+        !buf_reserve(out, value.len + 2)) {
+        return false;
+    }
+    char *at = out->ptr + out->len;
+    at[0] = '"';
+    if (value.len > 0) {
+        memcpy(at + 1, value.ptr, value.len);
+    }
+    at[value.len + 1] = '"';
+    buf_grew(out, value.len + 2);
+    return true;
+}
+
 void json_escape(struct buf *out, struct str value)
 {
+    if (json_quote_plain(out, value)) {
+        return;
+    }
     buf_putc(out, '"');
     for (size_t i = 0; i < value.len;) {
         size_t run = json_plain_run(value, i);
@@ -131,8 +153,18 @@ void json_text(struct json_writer *w, const char *key, const char *value)
 
 void json_int(struct json_writer *w, const char *key, int64_t value)
 {
+    char digits[20];
+    size_t at = sizeof(digits);
+    uint64_t left = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
     json_prefix(w, key);
-    buf_printf(w->out, "%" PRId64, value);
+    do {
+        digits[--at] = (char)('0' + left % 10);
+        left /= 10;
+    } while (left > 0);
+    if (value < 0) {
+        buf_putc(w->out, '-');
+    }
+    buf_add(w->out, digits + at, sizeof(digits) - at);
 }
 
 void json_bool(struct json_writer *w, const char *key, bool value)

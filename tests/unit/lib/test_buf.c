@@ -58,6 +58,26 @@ static void test_reserve(void **state)
     assert_false(buf_ok(&b));
 }
 
+/* Every length around the room that is there. */
+static void test_printf_at_the_edge(void **state)
+{
+    (void)state;
+    for (int before = 0; before < 70; before++) {
+        for (int len = 0; len < 70; len++) {
+            BUF_AUTO(b, 100);
+            buf_printf(&b, "%*s", before, "");
+            buf_printf(&b, "%0*d", len, 0);
+            size_t added = len ? (size_t)len : 1;
+            bool fits = (size_t)before + added <= 100;
+            assert_int_equal(buf_ok(&b), fits);
+            assert_int_equal(b.len, fits ? (size_t)before + added : (size_t)before);
+            assert_int_equal(strlen(b.ptr), b.len);
+            buf_printf(&b, "%s", "");
+            assert_int_equal(strlen(b.ptr), b.len);
+        }
+    }
+}
+
 static void test_take(void **state)
 {
     (void)state;
@@ -82,9 +102,8 @@ static void test_take(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_append),
-        cmocka_unit_test(test_maximum),
-        cmocka_unit_test(test_reserve),
+        cmocka_unit_test(test_append),  cmocka_unit_test(test_maximum),
+        cmocka_unit_test(test_reserve), cmocka_unit_test(test_printf_at_the_edge),
         cmocka_unit_test(test_take),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

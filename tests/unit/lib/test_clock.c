@@ -2,6 +2,7 @@
  * Tests of time: formats, deadlines. One thread.
  */
 #include <limits.h>
+#include <time.h>
 
 #include "lib/clock.h"
 #include "tests/unit/lib/test.h"
@@ -17,6 +18,21 @@ static void test_format(void **state)
     assert_string_equal(clock_format(253402300800000, text), "");
     assert_string_equal(clock_format(-1, text), "");
     assert_string_equal(clock_format(INT64_MAX, text), "");
+}
+
+/* Every day until 2400, and both ends of each, against the C library. */
+static void test_format_agrees(void **state)
+{
+    (void)state;
+    char text[CLOCK_TEXT_BYTES];
+    char want[32];
+    for (int64_t s = 0; s < 430LL * 366 * 86400; s += 43199) {
+        struct tm t;
+        time_t at = (time_t)s;
+        assert_non_null(gmtime_r(&at, &t));
+        assert_true(strftime(want, sizeof(want), "%Y-%m-%dT%H:%M:%S.007Z", &t) > 0);
+        assert_string_equal(clock_format(s * 1000 + 7, text), want);
+    }
 }
 
 static void test_deadlines(void **state)
@@ -43,6 +59,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_format),
+        cmocka_unit_test(test_format_agrees),
         cmocka_unit_test(test_deadlines),
         cmocka_unit_test(test_sleep),
     };
