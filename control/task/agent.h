@@ -20,10 +20,11 @@
 
 struct agent_run {
     /* in */
-    const char *provider; /* whose model it is: an id of presets/providers */
-    const char *model;    /* as that provider names it; never empty */
-    const char *session;  /* conversation to go on with, "" for a new one */
-    const char *token;    /* task token, the only credential the container ever sees */
+    const char *provider;            /* whose model it is: an id of presets/providers */
+    const char *model;               /* as that provider names it; never empty */
+    const char *const *other_models; /* that earlier runs may have used, ended by NULL; or NULL */
+    const char *session;             /* conversation to go on with, "" for a new one */
+    const char *token;               /* task token, the only credential the container ever sees */
     const char *prompt;
     struct arena *arena;
     /* out */

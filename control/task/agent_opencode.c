@@ -25,6 +25,24 @@ static const char *opencode_base_url(struct agent_run *run)
     return arena_printf(run->arena, "%s%s%s", AGENT_DOOR, run->provider, versioned ? "/v1" : "");
 }
 
+/* Named here, a model that is younger than the CLI's catalogue is asked for all the same, and one
+ * that the catalogue calls deprecated is not taken out of it: the provider decides. */
+static void opencode_write_models(struct json_writer *w, const struct agent_run *run)
+{
+    json_object(w, "models");
+    json_object(w, run->model);
+    json_text(w, "status", "active");
+    json_object_end(w);
+    /* A conversation in which another model spoke cannot be gone on with when that one is missing.
+     */
+    for (size_t i = 0; run->other_models && run->other_models[i]; i++) {
+        json_object(w, run->other_models[i]);
+        json_text(w, "status", "active");
+        json_object_end(w);
+    }
+    json_object_end(w);
+}
+
 static void opencode_write_provider(struct json_writer *w, struct agent_run *run)
 {
     json_object(w, "provider");
@@ -35,11 +53,7 @@ static void opencode_write_provider(struct json_writer *w, struct agent_run *run
     json_int(w, "headerTimeout", OPENCODE_SILENCE_MS);
     json_int(w, "chunkTimeout", OPENCODE_SILENCE_MS);
     json_object_end(w);
-    /* Named here, a model that is younger than the CLI's catalogue is asked for all the same. */
-    json_object(w, "models");
-    json_object(w, run->model);
-    json_object_end(w);
-    json_object_end(w);
+    opencode_write_models(w, run);
     json_object_end(w);
     json_object_end(w);
 }
@@ -125,6 +139,9 @@ static int opencode_prepare(struct agent_run *run, struct err *e)
     /* Without a title it would ask the model for one. */
     agent_arg(run, "--title");
     agent_arg(run, "task");
+    /* A conversation remembers the model of its last turn, and would ask that one again. */
+    agent_arg(run, "-m");
+    agent_arg(run, arena_printf(run->arena, "%s/%s", opencode_provider(run->provider), run->model));
     if (run->session[0]) {
         agent_arg(run, "--session");
         agent_arg(run, run->session);
@@ -207,6 +224,9 @@ static void opencode_error(struct agent_state *state, const struct json_value *e
                    agent_says_model_unknown(status, json_get_str(data, "responseBody")) ||
                    str_is(name, "ProviderModelNotFoundError");
     state->model_unknown = unknown && !state->acted;
+    /* Its word for a conversation that it cannot go on with: one whose model is gone, for example.
+     */
+    state->session_lost = state->session_lost || (!state->acted && str_is(name, "UnknownError"));
     agent_fail(state, status > 0 || unknown ? "provider_error" : "agent_error", message, emit, ctx);
 }
 

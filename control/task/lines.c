@@ -28,9 +28,9 @@ struct lines_batch {
     bool failed; /* storing did not work: nothing more is taken */
 };
 
-/* What of an agent's state must survive us. */
+/* What of an agent's state must survive us and is not seen in its other events. */
 struct lines_facts {
-    bool flags[6];
+    bool flags[5];
     int64_t tokens[3];
     char session[128];
 };
@@ -94,7 +94,8 @@ static void lines_emit(void *ctx, const char *type, struct str fields)
 {
     struct lines_batch *batch = ctx;
     struct run *run = batch->run;
-    bool passed_over = run->state.session_lost || (run->state.model_unknown && !run->given);
+    bool passed_over = (run->state.session_lost && run->resumes && !run->new_session) ||
+                       (run->state.model_unknown && !run->given);
     /* What makes another attempt is told by that attempt, and is no error of the task. */
     if (strcmp(type, "error") == 0 && passed_over) {
         return;

@@ -53,6 +53,7 @@ static bool outcome_prepare_again(struct task_service *s, struct run *run, struc
     }
     if (run->state.session_lost && run->resumes && !run->new_session) {
         run->new_session = true;
+        run->resumes = false;
         buf_puts(detail, "the last conversation is not there any more; a new one begins");
         return true;
     }

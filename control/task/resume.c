@@ -51,6 +51,7 @@ static void resume_attempt(struct run *run, const struct json_value *event)
     (void)json_get_int(event, "attempt", &attempt);
     (void)json_get_bool(event, "model_given", &run->given);
     (void)json_get_bool(event, "new_session", &run->new_session);
+    (void)json_get_bool(event, "resumes", &run->resumes);
     (void)snprintf(run->model, sizeof(run->model), "%.*s", STR_FMT(model));
     run->model_index = (int)index;
     /* What came before belongs to an attempt that is over. */
@@ -73,6 +74,8 @@ static void resume_event(struct run *run, const struct task_event_row *row)
         run->state.acted = true;
         buf_reset(&run->state.message);
         buf_add_str(&run->state.message, str_cut(text, 0, RESUME_MESSAGE_MAX));
+    } else if (strcmp(row->type, "tool") == 0) {
+        run->state.acted = true;
     } else if (strcmp(row->type, "notice") == 0) {
         run->notices++;
     } else if (json_get_str(event, "model").ptr) {

@@ -16,6 +16,7 @@
 #define RUN_STDIN_PART      32768
 #define RUN_TOKEN_BYTES_MAX 256
 #define RUN_ANEW_MS         2000
+#define RUN_MODELS_MAX      16
 #define RUN_CWD             "/home/sandbox/workspace/app"
 #define RUN_TEXT_MAX        (8UL * 1024 * 1024)
 
@@ -132,6 +133,7 @@ int run_store_attempt(struct task_service *s, struct run *run, const char *detai
     json_int(&w, "model_index", run->model_index);
     json_int(&w, "attempt", run->attempt);
     json_bool(&w, "new_session", run->new_session);
+    json_bool(&w, "resumes", run->resumes);
     json_object_end(&w);
     struct task_event_new event = {.type = "status", .fields = run_members(&out)};
     int64_t line_seq = (int64_t)run->attempt << TASK_SEQ_BITS;
@@ -250,6 +252,28 @@ static int run_get_token(struct task_service *s, struct box *b, struct err *e)
     return 0;
 }
 
+/* The other free models, for an agent that runs without a key. */
+static const char *const *run_other_models(struct task_service *s, const struct run *run,
+                                           struct arena *a)
+{
+    const char **list = arena_alloc(a, (RUN_MODELS_MAX + 1) * sizeof(*list));
+    size_t count = 0;
+    for (int i = 0; models_keyless(s, run->agent) && count < RUN_MODELS_MAX; i++) {
+        struct str model = models_free(s->config->free_models, i);
+        if (!model.ptr) {
+            break;
+        }
+        bool known = str_is(model, run->model);
+        for (size_t k = 0; k < count; k++) {
+            known = known || str_is(model, list[k]);
+        }
+        if (!known) {
+            list[count++] = arena_str(a, model);
+        }
+    }
+    return list;
+}
+
 static int run_fill(struct task_service *s, struct box *b, struct prepare_job *job, struct err *e)
 {
     struct run *run = b->run;
@@ -266,6 +290,7 @@ static int run_fill(struct task_service *s, struct box *b, struct prepare_job *j
                       &job->run.model);
     job->run.model = arena_strdup(job->arena, job->run.model);
     job->run.provider = arena_str(job->arena, provider);
+    job->run.other_models = run_other_models(s, run, job->arena);
     job->run.session = session;
     job->run.token = arena_strdup(job->arena, run->token);
     job->run.prompt = row.prompt;

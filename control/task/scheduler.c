@@ -92,6 +92,30 @@ static void wait_for_hello(struct task_service *s, struct box *b)
             "the sandbox runs, but its supervisor did not report within 60 s");
 }
 
+/* The app stands in its place: nothing is moved under the agent's feet any more. What the
+ * supervisor says before it was configured, and what stands there before it said anything, does not
+ * count. */
+static bool wait_is_settled(const struct sandbox_view *view)
+{
+    bool early =
+        strcmp(view->detail, "") == 0 || strcmp(view->detail, "waiting for the control plane") == 0;
+    return view->phase[0] != '\0' && strcmp(view->phase, "seeding") != 0 &&
+           !(strcmp(view->phase, "starting") == 0 && early);
+}
+
+/* Seeding takes what it takes; a phase that is never told is not waited for longer than a hello. */
+static bool wait_for_app(struct task_service *s, struct box *b, const struct sandbox_view *view)
+{
+    struct run *run = b->run;
+    int64_t now = clock_mono_ms();
+    if (wait_is_settled(view)) {
+        return false;
+    }
+    run->connect_by_ms = run->connect_by_ms ? run->connect_by_ms : now + TASK_CONNECT_MS;
+    scheduler_due(s, now + SCHEDULER_POLL_MS);
+    return now < run->connect_by_ms || strcmp(view->phase, "seeding") == 0;
+}
+
 static void drive_waiting(struct task_service *s, struct box *b)
 {
     struct run *run = b->run;
@@ -107,7 +131,7 @@ static void drive_waiting(struct task_service *s, struct box *b)
         wait_for_start(s, b);
     } else if (b->serial == 0) {
         wait_for_hello(s, b);
-    } else {
+    } else if (!wait_for_app(s, b, &view)) {
         run_launch(s, b);
     }
 }

@@ -1,5 +1,6 @@
 /*
- * Agent adapters: what recorded and hostile lines of the real CLIs mean, and how the CLIs are started.
+ * Agent adapters: what recorded and hostile lines of the real CLIs mean, and how the CLIs are
+ * started.
  */
 #include "control/task/agent_common.h"
 #include "control/task/agents.h"
@@ -127,14 +128,15 @@ static void opencode_loses_a_conversation(void **unused)
     assert_true(state.session_lost);
 }
 
-/* Some providers say stop in a step that called a tool: the agent goes on, and we must not end it. */
+/* Some providers say stop in a step that called a tool: the agent goes on, and we must not end it.
+ */
 static void opencode_stop_with_a_tool_is_not_terminal(void **unused)
 {
     (void)unused;
     feed_text(&agent_opencode, "{\"type\":\"step_start\",\"part\":{}}\n"
-                          "{\"type\":\"tool_use\",\"part\":{\"tool\":\"bash\",\"state\":{"
-                          "\"status\":\"completed\",\"output\":\"x\"}}}\n"
-                          "{\"type\":\"step_finish\",\"part\":{\"reason\":\"stop\"}}\n");
+                               "{\"type\":\"tool_use\",\"part\":{\"tool\":\"bash\",\"state\":{"
+                               "\"status\":\"completed\",\"output\":\"x\"}}}\n"
+                               "{\"type\":\"step_finish\",\"part\":{\"reason\":\"stop\"}}\n");
     assert_false(state.terminal);
     assert_true(state.settled);
     feed_text(&agent_opencode, "{\"type\":\"step_start\",\"part\":{}}\n");
@@ -193,16 +195,18 @@ static void claude_loses_a_conversation(void **unused)
 static void claude_keeps_calls_apart(void **unused)
 {
     (void)unused;
-    feed_text(&agent_claude,
-         "{\"type\":\"assistant\",\"message\":{\"content\":["
-         "{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"Read\",\"input\":{\"file_path\":\"/x\"}},"
-         "{\"type\":\"tool_use\",\"id\":\"b\",\"name\":\"Bash\",\"input\":{\"command\":\"ls\"}}]}}\n"
-         "{\"type\":\"user\",\"message\":{\"content\":["
-         "{\"type\":\"tool_result\",\"tool_use_id\":\"b\",\"content\":\"two\"},"
-         "{\"type\":\"tool_result\",\"tool_use_id\":\"a\",\"is_error\":true,\"content\":[{"
-         "\"type\":\"text\",\"text\":\"one\"}]}]}}\n");
-    assert_true(has("tool{\"name\":\"Bash\",\"title\":\"ls\",\"status\":\"completed\",\"path\":\"\","
-                    "\"output\":\"two\"}"));
+    feed_text(
+        &agent_claude,
+        "{\"type\":\"assistant\",\"message\":{\"content\":["
+        "{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"Read\",\"input\":{\"file_path\":\"/x\"}},"
+        "{\"type\":\"tool_use\",\"id\":\"b\",\"name\":\"Bash\",\"input\":{\"command\":\"ls\"}}]}}\n"
+        "{\"type\":\"user\",\"message\":{\"content\":["
+        "{\"type\":\"tool_result\",\"tool_use_id\":\"b\",\"content\":\"two\"},"
+        "{\"type\":\"tool_result\",\"tool_use_id\":\"a\",\"is_error\":true,\"content\":[{"
+        "\"type\":\"text\",\"text\":\"one\"}]}]}}\n");
+    assert_true(
+        has("tool{\"name\":\"Bash\",\"title\":\"ls\",\"status\":\"completed\",\"path\":\"\","
+            "\"output\":\"two\"}"));
     assert_true(has("tool{\"name\":\"Read\",\"title\":\"/x\",\"status\":\"failed\",\"path\":\"/x\","
                     "\"output\":\"one\"}"));
 }
@@ -277,7 +281,8 @@ static void huge_texts_are_cut(void **unused)
 
 /* ---- starting ---- */
 
-static struct agent_run prepare(const struct agent_adapter *agent, struct arena *a, const char *session)
+static struct agent_run prepare(const struct agent_adapter *agent, struct arena *a,
+                                const char *session)
 {
     struct agent_run run = {.provider = agent == &agent_claude ? "anthropic" : "zen",
                             .model = "big-pickle",

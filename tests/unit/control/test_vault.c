@@ -51,8 +51,7 @@ static void stop(void)
 static int teardown(void **state)
 {
     static const char *const files[] = {"secrets.key", "agent-auth/anthropic.box",
-                                        "agent-auth/zen.box",
-                                        "run/broker/credentials/broker.sock"};
+                                        "agent-auth/zen.box", "run/broker/credentials/broker.sock"};
     static const char *const dirs[] = {"agent-auth", "run/broker/credentials", "run/broker", "run"};
     stop();
     (void)unsetenv(ZEN);
@@ -136,8 +135,8 @@ static void a_box_of_another_key_is_refused(void **state)
     start();
     OK(vault_set_key(vault, "anthropic", STR(KEY), &e));
     stop();
-    OK(fd_write_file(store_path("agent-auth/anthropic.box"), STR("v1.0000000000000000.AAAA\n"), 0600,
-                     &e));
+    OK(fd_write_file(store_path("agent-auth/anthropic.box"), STR("v1.0000000000000000.AAAA\n"),
+                     0600, &e));
     refused("agent-auth/anthropic.box");
 }
 
@@ -335,8 +334,8 @@ static void the_broker_gives_the_key_for_the_token_only(void **state)
     (void)state;
     start();
     OK(vault_set_key(vault, "anthropic", STR(KEY), &e));
-    OK(vault_grant(vault, &task, &sandbox, vault_agent_find(vault, STR("claude-code")), &token, &box,
-                   &e));
+    OK(vault_grant(vault, &task, &sandbox, vault_agent_find(vault, STR("claude-code")), &token,
+                   &box, &e));
     int fd AUTOCLOSE = dial();
     ask(fd, &sandbox, buf_str(&token), &in, &r);
     test_str(record_get(&r, "status"), "ok");
@@ -383,7 +382,8 @@ static void a_keyless_agent_gets_its_provider_without_a_header(void **state)
 
 static void the_broker_hangs_up_on_rubbish(void **state)
 {
-    static const char *const rubbish[] = {"\xff\xff\xff\xff", "\0\0\0\1x", "GET / HTTP/1.1\r\n\r\n"};
+    static const char *const rubbish[] = {"\xff\xff\xff\xff", "\0\0\0\1x",
+                                          "GET / HTTP/1.1\r\n\r\n"};
     (void)state;
     start();
     for (size_t i = 0; i < ARRAY_LEN(rubbish); i++) {
