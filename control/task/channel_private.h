@@ -20,7 +20,7 @@
 #define CHANNEL_REFUSED_EVENT_MS 60000          /* one event a minute and sandbox */
 #define CHANNEL_IN_BYTES         (160UL * 1024) /* two whole frames and some */
 #define CHANNEL_OUT_BYTES_MAX    (4UL * 1024 * 1024)
-#define CHANNEL_WAITING_MAX      (1024UL * 1024) /* not yet consumed: then it is not read any more */
+#define CHANNEL_WAITING_MAX      (1024UL * 1024) /* not yet consumed */
 
 enum watch_kind {
     WATCH_WAKE,

@@ -37,9 +37,9 @@ struct lines_facts {
 
 static struct lines_facts lines_facts(const struct agent_state *st)
 {
-    struct lines_facts f = {.flags = {st->terminal, st->settled, st->failed, st->acted,
-                                      st->model_unknown, st->session_lost},
-                            .tokens = {st->tokens_input, st->tokens_output, st->tokens_cached}};
+    struct lines_facts f = {
+        .flags = {st->terminal, st->settled, st->failed, st->model_unknown, st->session_lost},
+        .tokens = {st->tokens_input, st->tokens_output, st->tokens_cached}};
     memcpy(f.session, st->session, sizeof(f.session));
     return f;
 }
