@@ -40,16 +40,18 @@ void why_port(const struct sandbox *b, uint16_t port, struct why *ret)
 {
     char message[256];
     const struct sandbox_process *web = why_web(b);
+    bool web_failed = port == b->web_port && web && str_is(str_of(web->state), "failed");
     if (b->status != SANDBOX_RUNNING) {
         bool coming = b->status == SANDBOX_STARTING || b->status == SANDBOX_CREATING;
         why_say(ret, coming ? "starting" : "asleep",
                 coming ? "The app is starting." : "The app is asleep.", "");
+    } else if (web_failed) {
+        /* First: the phase says only that something failed, the process has the lines. */
+        why_process(web, true, ret);
     } else if (str_is(str_of(b->phase), "failed")) {
         why_say(ret, "failed", "The app cannot be started as its sandbox.yaml says.", b->detail);
     } else if (str_is(str_of(b->phase), "idle")) {
         why_say(ret, "failed", "The app has nothing to run yet.", b->detail);
-    } else if (port == b->web_port && web && str_is(str_of(web->state), "failed")) {
-        why_process(web, true, ret);
     } else if (port == b->web_port && web && str_is(str_of(web->state), "backoff")) {
         /* Ended and tried again: after a few times in a row a person wants to know. */
         why_process(web, web->restarts >= 2, ret);
