@@ -22,9 +22,9 @@ void task_key(const struct ulid *id, char key[TASK_KEY_BYTES])
 
 /* ---- inbox ---- */
 
-void service_post(struct task_service *s, struct note *take_note)
+/* Under the lock. */
+static void service_append(struct task_service *s, struct note *take_note)
 {
-    LOCK_GUARD(&s->lock);
     take_note->next = NULL;
     if (s->last) {
         s->last->next = take_note;
@@ -32,6 +32,12 @@ void service_post(struct task_service *s, struct note *take_note)
         s->first = take_note;
     }
     s->last = take_note;
+}
+
+void service_post(struct task_service *s, struct note *take_note)
+{
+    LOCK_GUARD(&s->lock);
+    service_append(s, take_note);
     (void)pthread_cond_signal(&s->wake);
 }
 
@@ -364,52 +370,6 @@ static void sink_gone(void *ctx, const struct ulid *id, uint64_t serial)
 
 /* ---- start and stop ---- */
 
-int task_service_start(const struct config *config, struct db *db,
-                       struct sandbox_service *sandboxes, struct vault *vault,
-                       struct task_service **ret, struct err *e)
-{
-    struct task_service *s = mem_alloc(sizeof(*s));
-    s->config = config;
-    s->db = db;
-    s->sandboxes = sandboxes;
-    s->vault = vault;
-    s->due_ms = INT64_MAX;
-    (void)pthread_mutex_init(&s->lock, NULL);
-    thread_cond_init(&s->wake);
-    thread_cond_init(&s->work);
-    struct channel_sink sink = {
-        .hello = sink_hello, .record = sink_record, .gone = sink_gone, .ctx = s};
-    if (channel_start(sandboxes, db, config->data_dir, &sink, &s->channel, e) != 0) {
-        free(s);
-        return -1;
-    }
-    struct sandbox_channel_hooks hooks = {
-        .listen = hook_listen, .close = hook_close, .changed = hook_changed, .ctx = s};
-    sandbox_set_hooks(sandboxes, &hooks);
-    s->preparer = thread_start("task-prepare", prepare_run, s);
-    s->scheduler = thread_start("tasks", scheduler_run, s);
-    *ret = s;
-    return 0;
-}
-
-void task_service_resume(struct task_service *s)
-{
-    struct arena *a AUTO(arena) = arena_new(SERVICE_OPEN_BYTES_MAX);
-    struct task_open *open = NULL;
-    size_t count = 0;
-    struct err e;
-    if (tasks_list_open(s->db, a, &open, &count, &e) != 0) {
-        log_error("the open tasks of the last run were not found", "error", e.msg);
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        service_open_add(s, &open[i].id, &open[i].sandbox_id, open[i].running);
-    }
-    for (size_t i = 0; i < count; i++) {
-        service_look(s, &open[i].sandbox_id);
-    }
-}
-
 static void service_free(struct task_service *s)
 {
     while (s->first) {
@@ -439,6 +399,62 @@ static void service_free(struct task_service *s)
     s->jobs = NULL;
     s->open = NULL;
     s->boxes = NULL;
+}
+
+/* Before the first supervisor is heard: what is not in the list counts as over. */
+static int service_load_open(struct task_service *s, struct err *e)
+{
+    struct arena *a AUTO(arena) = arena_new(SERVICE_OPEN_BYTES_MAX);
+    struct task_open *open = NULL;
+    size_t count = 0;
+    if (tasks_list_open(s->db, a, &open, &count, e) != 0) {
+        return err_wrap(e, "the open tasks of the last run");
+    }
+    for (size_t i = 0; i < count; i++) {
+        service_open_add(s, &open[i].id, &open[i].sandbox_id, open[i].running);
+    }
+    return 0;
+}
+
+int task_service_start(const struct config *config, struct db *db,
+                       struct sandbox_service *sandboxes, struct vault *vault,
+                       struct task_service **ret, struct err *e)
+{
+    struct task_service *s = mem_alloc(sizeof(*s));
+    s->config = config;
+    s->db = db;
+    s->sandboxes = sandboxes;
+    s->vault = vault;
+    s->due_ms = INT64_MAX;
+    (void)pthread_mutex_init(&s->lock, NULL);
+    thread_cond_init(&s->wake);
+    thread_cond_init(&s->work);
+    struct channel_sink sink = {
+        .hello = sink_hello, .record = sink_record, .gone = sink_gone, .ctx = s};
+    if (service_load_open(s, e) != 0 ||
+        channel_start(sandboxes, db, config->data_dir, &sink, &s->channel, e) != 0) {
+        service_free(s);
+        free(s);
+        return -1;
+    }
+    struct sandbox_channel_hooks hooks = {
+        .listen = hook_listen, .close = hook_close, .changed = hook_changed, .ctx = s};
+    sandbox_set_hooks(sandboxes, &hooks);
+    s->preparer = thread_start("task-prepare", prepare_run, s);
+    s->scheduler = thread_start("tasks", scheduler_run, s);
+    *ret = s;
+    return 0;
+}
+
+void task_service_resume(struct task_service *s)
+{
+    LOCK_GUARD(&s->lock);
+    for (const struct open_entry *entry = s->open; entry; entry = entry->next) {
+        struct note *note = mem_alloc(sizeof(*note));
+        *note = (struct note){.kind = NOTE_LOOK, .sandbox = entry->sandbox};
+        service_append(s, note);
+    }
+    (void)pthread_cond_signal(&s->wake);
 }
 
 void task_service_stop(struct task_service *take_service)
