@@ -134,7 +134,7 @@ def test_a_changed_setting_needs_only_up(story):
 def wait_ready(story):
     end = time.monotonic() + 120
     while story.sh("curl -fsS http://127.0.0.1:9090/readyz", check=False).returncode != 0:
-        assert time.monotonic() < end, story.out("curl -sS http://127.0.0.1:9090/readyz || true")
+        assert time.monotonic() < end, story.out("curl -sS http://127.0.0.1:9090/readyz 2>&1 || true") + story.compose("logs --tail 15")
         time.sleep(1)
 
 
