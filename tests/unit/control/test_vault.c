@@ -16,6 +16,16 @@
 
 static struct config config;
 static struct vault *vault;
+static char **first_environ;
+
+/* The whole environment from here on. */
+static void set_environ(const char *setting)
+{
+    static char text[128];
+    static char *only[] = {text, NULL};
+    (void)snprintf(text, sizeof(text), "%s", setting);
+    environ = only;
+}
 
 static int make_dirs(void)
 {
@@ -33,6 +43,7 @@ static int setup(void **state)
     if (store_setup(state) != 0 || make_dirs() != 0) {
         return -1;
     }
+    first_environ = environ;
     config = (struct config){.data_dir = store_dir,
                              .secrets_key = "",
                              .default_agent = "opencode",
@@ -54,7 +65,7 @@ static int teardown(void **state)
                                         "agent-auth/zen.box", "run/broker/credentials/broker.sock"};
     static const char *const dirs[] = {"agent-auth", "run/broker/credentials", "run/broker", "run"};
     stop();
-    (void)unsetenv(ZEN);
+    environ = first_environ;
     for (size_t i = 0; i < ARRAY_LEN(files); i++) {
         (void)unlink(store_path(files[i]));
     }
@@ -229,14 +240,14 @@ static void base_urls_are_checked(void **state)
 static void a_setting_moves_a_provider(void **state)
 {
     (void)state;
-    assert_int_equal(setenv(ZEN, "http://127.0.0.1:8700/zen/v1", 1), 0);
+    set_environ(ZEN "=http://127.0.0.1:8700/zen/v1");
     start();
     assert_string_equal(vault_provider_find(vault, STR("zen"))->base_url,
                         "http://127.0.0.1:8700/zen/v1");
     assert_string_equal(vault_provider_find(vault, STR("anthropic"))->base_url,
                         "https://api.anthropic.com");
     stop();
-    assert_int_equal(setenv(ZEN, "nonsense", 1), 0);
+    set_environ(ZEN "=nonsense");
     refused(ZEN);
 }
 
