@@ -7,10 +7,11 @@ images is needed; the image is built once and named after what it is made of.
 import hashlib
 import os
 import shutil
-import socket
 import tempfile
 import time
 from pathlib import Path
+
+import requests
 
 from tests.integration.docker import docker, owned
 from tests.integration.programs import ROOT
@@ -18,6 +19,7 @@ from tests.integration.programs import ROOT
 CA_DIR = Path("/usr/local/share/ca-certificates")
 BUILD_SECONDS_MAX = 600
 START_SECONDS_MAX = 30
+TRAEFIKS_OWN_404 = "404 page not found\n"
 INPUTS = ("images/traefik-wheel.Dockerfile", "images/traefik-wheel.txt")
 
 
@@ -50,7 +52,6 @@ class Edge:
     def __init__(self, stack, settings=None, source=None):
         self.stack = stack
         self.name = f"sbt-edge-{stack.name}-{os.urandom(2).hex()}"
-        self.port = stack.http_port
         self.source = source or ROOT / "traefik"
         self.settings = {
             "HTTP_PORT": str(stack.http_port),
@@ -59,6 +60,7 @@ class Edge:
             **{k: v for k, v in stack.settings.items() if k.startswith(("PREVIEW_DOMAIN", "PREVIEW_TLS", "CONSOLE_HOST"))},
             **(settings or {}),
         }
+        self.port = int(self.settings["HTTP_PORT"])
 
     def __enter__(self):
         environment = [o for k, v in self.settings.items() for o in ("-e", f"{k}={v}")]
@@ -84,14 +86,18 @@ class Edge:
         docker("rm", "-f", self.name, check=False)
 
     def _wait(self):
+        """It listens before it has its routers: until then it answers with words of its own."""
         end = time.monotonic() + START_SECONDS_MAX
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                return
-            except OSError:
-                assert time.monotonic() < end, f"Traefik does not listen: {self.log()}"
-                time.sleep(0.1)
+        while not self._routes():
+            assert time.monotonic() < end, f"Traefik does not serve its routers: {self.log()}"
+            time.sleep(0.1)
+
+    def _routes(self):
+        try:
+            answer = requests.get(f"http://127.0.0.1:{self.port}/", headers={"host": "nobody.invalid"}, timeout=5)
+        except requests.ConnectionError:
+            return False
+        return answer.text != TRAEFIKS_OWN_404
 
     def log(self):
         done = docker("logs", self.name, check=False)

@@ -96,16 +96,17 @@ def box(own, apps_of):
 
 
 def unready(stack):
+    """What /readyz says while it says no."""
     answer = stack.ready()
-    return answer if answer is not None and answer.status_code == 503 else None
+    return answer.text if answer is not None and answer.status_code == 503 else None
 
 
 def test_docker_that_goes_away_is_said_and_recovered_from(own, box, relay):
     own.api.post(f"/v1/sandboxes/{box['id']}/stop")
     relay.down()
     try:
-        answer = wait_until(lambda: unready(own), NOTICE_SECONDS_MAX, "/readyz says so")
-        assert "docker" in answer.text.lower(), answer.text
+        said = wait_until(lambda: unready(own), NOTICE_SECONDS_MAX, "/readyz says so")
+        assert "docker" in said.lower(), said
         for call in (
             lambda: own.api.post(f"/v1/sandboxes/{box['id']}/start"),
             lambda: own.api.post(f"/v1/apps/{own.api.make_app()['id']}/sandbox", {"ports": [3000]}),
@@ -155,8 +156,8 @@ def test_a_start_without_docker_waits_and_says_why(own, box, relay):
     try:
         own["engine"].start()
         own["control"].start()
-        answer = wait_until(lambda: unready(own), 30, "/readyz answers")
-        assert "docker" in answer.text.lower(), answer.text
+        said = wait_until(lambda: unready(own), 30, "/readyz answers")
+        assert "docker" in said.lower(), said
         own["engine"].assert_alive()
         own["control"].assert_alive()
         assert own.api.get("/v1/apps").status_code == 200
