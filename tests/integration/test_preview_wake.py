@@ -190,6 +190,12 @@ def test_a_cookie_of_the_console_does_not_reach_an_app(stack, echo):
     assert "theme=dark" in seen["cookie"] and "lang=en" in seen["cookie"]
 
 
+def test_our_token_shown_to_a_preview_does_not_reach_the_app(stack, echo):
+    stack.preview.wait_answer(echo["id"], "/hello")
+    seen = stack.preview.get(echo["id"], "/headers", headers={"authorization": f"Bearer {stack.token}"}).text
+    assert stack.token not in seen
+
+
 def test_many_requests_over_one_connection_are_answered_in_order(stack, echo):
     stack.preview.wait_answer(echo["id"], "/hello")
     host = stack.preview.host(echo["id"])
