@@ -142,15 +142,20 @@ const char *arena_str(struct arena *a, struct str s)
 
 const char *arena_printf(struct arena *a, const char *fmt, ...)
 {
+    char first[256]; /* nearly everything fits and is formatted once */
     va_list args;
-    va_start(args, fmt);
     va_list again;
+    va_start(args, fmt);
     va_copy(again, args);
-    int len = vsnprintf(NULL, 0, fmt, args);
-    va_end(args);
+    int len = vsnprintf(first, sizeof(first), fmt, args);
     size_t size = len > 0 ? (size_t)len : 0;
     char *p = arena_alloc(a, size + 1);
-    (void)vsnprintf(p, size + 1, fmt, again);
+    if (size < sizeof(first)) {
+        memcpy(p, first, size);
+    } else {
+        (void)vsnprintf(p, size + 1, fmt, again);
+    }
     va_end(again);
+    va_end(args);
     return p;
 }

@@ -16,9 +16,23 @@ static bool json_is_plain(unsigned char c)
     return c >= 0x20 && c < 0x7F && c != '"' && c != '\\';
 }
 
+/* Eight bytes at once: a high bit is left over for a byte that is not plain, and only then. */
+static bool json_are_plain(const char *bytes)
+{
+    const uint64_t each = 0x0101010101010101;
+    uint64_t w = 0;
+    memcpy(&w, bytes, sizeof(w));
+    uint64_t odd =
+        w | (w - each * 0x20) | ((w ^ each * '"') - each) | ((w ^ each * '\\') - each) | (w + each);
+    return (odd & (each * 0x80)) == 0;
+}
+
 static size_t json_plain_run(struct str s, size_t from)
 {
     size_t i = from;
+    while (s.len - i >= sizeof(uint64_t) && json_are_plain(s.ptr + i)) {
+        i += sizeof(uint64_t);
+    }
     while (i < s.len && json_is_plain((unsigned char)s.ptr[i])) {
         i++;
     }

@@ -64,13 +64,19 @@ struct ulid ulid_new(void)
     return id;
 }
 
+static bool ulid_is_digit(char c)
+{
+    return (c >= '0' && c <= '9') ||
+           (c >= 'a' && c <= 'z' && c != 'i' && c != 'l' && c != 'o' && c != 'u');
+}
+
 bool ulid_parse(struct str s, struct ulid *ret_id)
 {
     if (s.len != ULID_LEN || s.ptr[0] < '0' || s.ptr[0] > '7') {
         return false;
     }
     for (size_t i = 0; i < s.len; i++) {
-        if (s.ptr[i] == '\0' || !strchr(ulid_alphabet, s.ptr[i])) {
+        if (!ulid_is_digit(s.ptr[i])) {
             return false;
         }
     }

@@ -62,6 +62,27 @@ static void test_broken_bytes(void **state)
     escaped(STR("\xE2\x82\"x"), "\"\\ufffd\\ufffd\\\"x\"");
 }
 
+/* Each byte value at each place of a string of ten: escaped alone or not at all. */
+static void test_every_byte(void **state)
+{
+    (void)state;
+    for (int c = 1; c < 0x80; c++) {
+        for (size_t at = 0; at < 10; at++) {
+            char in[11] = "aaaaaaaaaa";
+            BUF_AUTO(b, 100);
+            struct json_doc *doc = NULL;
+            struct err e;
+            in[at] = (char)c;
+            json_escape(&b, str_n(in, 10));
+            bool plain = c >= 0x20 && c < 0x7F && c != '"' && c != '\\';
+            assert_int_equal(b.len == 12, plain);
+            assert_int_equal(json_parse(buf_str(&b), &doc, &e), 0);
+            assert_true(str_eq(json_as_str(json_root(doc)), str_n(in, 10)));
+            json_doc_free(doc);
+        }
+    }
+}
+
 /* Whatever the bytes, the reader takes what the writer wrote. */
 static void test_reader_agrees(void **state)
 {
@@ -106,7 +127,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes),       cmocka_unit_test(test_escapes),
         cmocka_unit_test(test_broken_bytes), cmocka_unit_test(test_reader_agrees),
-        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_bounds),       cmocka_unit_test(test_every_byte),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
