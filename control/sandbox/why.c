@@ -55,7 +55,7 @@ void why_port(const struct sandbox *b, uint16_t port, struct why *ret)
     } else if (port == b->web_port && web && str_is(str_of(web->state), "backoff")) {
         /* Ended and tried again: after a few times in a row a person wants to know. */
         why_process(web, web->restarts >= 2, ret);
-    } else if (b->other_port && str_is(str_of(b->phase), "running")) {
+    } else if (b->other_port) {
         (void)snprintf(message, sizeof(message),
                        "The app listens on port %u, but its address is for port %u.", b->other_port,
                        port);
