@@ -64,10 +64,12 @@ struct ulid ulid_new(void)
     return id;
 }
 
+/* Bit c of two words of 64: '0' to '9', then 'a' to 'z' without i, l, o and u. */
 static bool ulid_is_digit(char c)
 {
-    return (c >= '0' && c <= '9') ||
-           (c >= 'a' && c <= 'z' && c != 'i' && c != 'l' && c != 'o' && c != 'u');
+    static const uint64_t digits[2] = {0x03FF000000000000, 0x07DF6DFE00000000};
+    unsigned at = (unsigned char)c;
+    return at < 128 && (digits[at >> 6] >> (at & 63) & 1) != 0;
 }
 
 bool ulid_parse(struct str s, struct ulid *ret_id)

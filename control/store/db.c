@@ -18,7 +18,7 @@
 #include "lib/paths.h"
 #include "lib/thread.h"
 
-#define DB_READERS             4
+#define DB_READERS             8
 #define DB_STATEMENTS          64
 #define DB_BUSY_MS             5000
 #define DB_CHECKPOINT_AFTER_MS 5000

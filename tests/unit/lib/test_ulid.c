@@ -39,6 +39,18 @@ static void test_parse(void **state)
     assert_false(ulid_parse((struct str){NULL, 0}, &id));
 }
 
+static void test_every_character(void **state)
+{
+    (void)state;
+    for (int c = 0; c < 256; c++) {
+        char text[] = "01arz3ndektsv4rrffq69g5fav";
+        struct ulid id;
+        text[12] = (char)c;
+        bool digit = c != 0 && strchr("0123456789abcdefghjkmnpqrstvwxyz", c) != NULL;
+        assert_int_equal(ulid_parse(str_n(text, ULID_LEN), &id), digit);
+    }
+}
+
 static void test_new_ones_rise(void **state)
 {
     (void)state;
@@ -102,6 +114,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parse),
+        cmocka_unit_test(test_every_character),
         cmocka_unit_test(test_new_ones_rise),
         cmocka_unit_test(test_time_stands_in_front),
         cmocka_unit_test(test_threads_share_none),
