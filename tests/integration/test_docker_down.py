@@ -88,6 +88,7 @@ def own(relay, model):
 
 @pytest.fixture
 def box(own, apps_of):
+    own.wait_ready()
     apps = apps_of(own)
     sandbox = apps.sandbox()
     own.preview.wait_answer(sandbox["id"])
