@@ -224,7 +224,7 @@ programs: $(call programs,$(PROFILE))
 all: programs build/openapi.json $(if $(filter release,$(PROFILE)),$(if $(PROGRAM_ROOMS),build/release/hardening.ok))
 
 # The description of the API as sandboxd serves it; it must know every route.
-build/openapi.json: docs/openapi.yaml scripts/openapi-json.py control/api/routes.c
+build/openapi.json: docs/openapi.yaml scripts/openapi-json.py control/api/routes.c control/http/errors.c
 	$(Q)scripts/openapi-json.py docs/openapi.yaml $@
 
 build/release/hardening.ok: $(call programs,release) scripts/check-hardening.sh

@@ -3,7 +3,8 @@
 
     scripts/openapi-json.py docs/openapi.yaml build/openapi.json
 
-Refuses a description that refers to what is not there or lacks a route of control/api/routes.c.
+Refuses a description that refers to what is not there, lacks a route of control/api/routes.c, or has
+other error codes than control/http/errors.c.
 """
 
 import json
@@ -15,6 +16,7 @@ import sys
 import yaml
 
 ROUTE = re.compile(r'^\s*\{"(GET|POST|PATCH|PUT|DELETE)", "(/[^"]*)", \w+, ([^,]+),', re.M)
+CODE = re.compile(r'^\s*\{"([a-z_]+)", (\d{3}), (?:true|false)\},', re.M)
 METHODS = ("get", "post", "patch", "put", "delete")
 
 
@@ -57,6 +59,9 @@ def main(source, target):
     faults = [f"refers to {r}, which is not there" for r in references(described) if not resolves(described, r)]
     faults += [f"lacks {method.upper()} {path}" for method, path in sorted(served - written)]
     faults += [f"has {method.upper()} {path}, which no route serves" for method, path in sorted(written - served)]
+    codes = set(code for code, _ in CODE.findall((root / "control/http/errors.c").read_text(encoding="utf-8")))
+    described_codes = described["components"]["schemas"]["ErrorBody"]["properties"]["error"]["properties"]["code"]["enum"]
+    faults += [f"has other error codes than errors.c: {code}" for code in sorted(codes ^ set(described_codes))]
     if not served:
         faults.append("cannot be compared: no route was found in control/api/routes.c")
     for fault in faults:
