@@ -163,9 +163,10 @@ class Messages:
             content = message.get("content")
             blocks = content if isinstance(content, list) else []
             found = [b for b in blocks if isinstance(b, dict) and b.get("type") == "tool_result"]
+            results += [_text_of(b.get("content")) for b in found]
             if found:
-                results += [_text_of(b.get("content")) for b in found]
-                continue
+                # A conversation gone on with: the next prompt stands beside the last tool's answer.
+                content = [b for b in blocks if isinstance(b, dict) and b.get("type") == "text"]
             text = _without_reminders(_text_of(content))
             if text:
                 prompt, results = text, []
@@ -175,7 +176,8 @@ class Messages:
     @staticmethod
     def _message(conversation):
         return {
-            "id": "msg_stub",
+            # Its own each time: agents take messages of one id for one message.
+            "id": "msg_" + _call_id()[5:],
             "type": "message",
             "role": "assistant",
             "model": conversation.model,
