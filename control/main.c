@@ -105,8 +105,7 @@ static int main_serve(const struct config *config)
     return 0;
 }
 
-/* ---- sandboxd console-code
- * ------------------------------------------------------------------------------------ */
+/* ---- sandboxd console-code ---- */
 
 static void main_print_console_address(const struct config *c, const char *code)
 {

@@ -31,8 +31,7 @@ bool api_authorize(struct http_request *r, struct http_response *p, const struct
 /* Loads the console's files; a missing directory serves a sentence instead. */
 void api_console_load(const struct config *config);
 
-/* ---- shared by the handlers
- * --------------------------------------------------------------------------------- */
+/* ---- shared by the handlers ---- */
 
 /* The body as an object whose keys are all in allowed (ended by NULL); no body is an empty object.
  * Fills p on failure. Caller frees the document. */
@@ -62,6 +61,10 @@ void render_sandbox(struct json_writer *w, const struct api *api, const struct h
                     const struct sandbox_row *row);
 void render_task(struct json_writer *w, const struct task_row *task);
 
+/* A page of tasks of one sandbox or one app (exactly one is not NULL) as the whole answer. */
+void api_tasks_page(struct api *api, struct http_request *r, struct http_response *p,
+                    const struct ulid *sandbox_id, const struct ulid *app_id);
+
 /* A request that goes on after its handler: what rendering needs of it, copied. */
 struct api_later {
     struct api *api;
@@ -83,8 +86,7 @@ enum api_wait_kind {
 void api_wait(struct api *api, struct http_request *r, struct http_response *p,
               enum api_wait_kind kind, const struct ulid *id, int64_t ticket);
 
-/* ---- handlers, by file
- * ---------------------------------------------------------------------------------------- */
+/* ---- handlers, by file ---- */
 
 void api_apps_list(struct http_request *r, struct http_response *p, void *ctx);
 void api_apps_create(struct http_request *r, struct http_response *p, void *ctx);

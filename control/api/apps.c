@@ -187,8 +187,7 @@ void api_apps_delete(struct http_request *r, struct http_response *p, void *ctx)
     api_wait(api, r, p, API_WAIT_APP_DELETE, &app.id, 0);
 }
 
-/* ---- its sandbox
- * ------------------------------------------------------------------------------------------- */
+/* ---- its sandbox ---- */
 
 static bool apps_ports(const struct json_value *body, struct sandbox_create *order,
                        struct http_response *p)
@@ -265,29 +264,8 @@ void api_apps_sandbox(struct http_request *r, struct http_response *p, void *ctx
 void api_apps_tasks(struct http_request *r, struct http_response *p, void *ctx)
 {
     struct api *api = ctx;
-    struct err e;
     struct app_row app;
-    struct task_row *tasks = NULL;
-    size_t count = 0;
-    int limit = 0;
-    struct str cursor;
-    struct json_writer w;
-    if (!api_page(r, &limit, &cursor, p) || !apps_load(api, r, p, &app)) {
-        return;
+    if (apps_load(api, r, p, &app)) {
+        api_tasks_page(api, r, p, NULL, &app.id);
     }
-    if (tasks_list(api->db, NULL, &app.id, arena_str(r->arena, cursor), limit, r->arena, &tasks,
-                   &count, &e) != 0) {
-        http_error_from(p, &e);
-        return;
-    }
-    json_begin(&w, &p->body);
-    json_object(&w, NULL);
-    json_array(&w, "tasks");
-    for (size_t i = 0; i < count; i++) {
-        render_task(&w, &tasks[i]);
-    }
-    json_array_end(&w);
-    json_text(&w, "next_cursor", count == (size_t)limit ? tasks[count - 1].id.text : NULL);
-    json_object_end(&w);
-    api_json(p, 200);
 }

@@ -33,8 +33,7 @@ static struct str auth_hostname(struct str host)
     return str_cut(host, 0, end);
 }
 
-/* ---- the API's port
- * ------------------------------------------------------------------------------------------ */
+/* ---- the API's port ---- */
 
 static const char *auth_token_name(const struct config *c, struct str token)
 {
@@ -91,8 +90,7 @@ static bool auth_api(struct api *api, struct http_request *r, struct http_respon
     return false;
 }
 
-/* ---- the console's port
- * ---------------------------------------------------------------------------------------- */
+/* ---- the console's port ---- */
 
 static bool auth_console_host(const struct api *api, const struct http_request *r, bool *ret_local)
 {

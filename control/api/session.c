@@ -24,8 +24,7 @@
 #define SESSION_CODE_KEY           "console_code_hash"
 #define SESSION_PASSWORD_KEY       "console_password"
 
-/* ---- wrong tries
- * --------------------------------------------------------------------------------------------- */
+/* ---- wrong tries ---- */
 
 struct session_client {
     char address[64];
@@ -92,9 +91,7 @@ static void session_tried(const struct http_request *r, bool right)
     }
 }
 
-/* ---- sessions
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- sessions ---- */
 
 static bool session_secure(const struct api *api, const struct http_request *r)
 {
@@ -152,9 +149,7 @@ static void session_event(struct api *api, const char *kind, const char *severit
                &(struct event_row){.kind = kind, .severity = severity, .actor = "console"});
 }
 
-/* ---- handlers
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- handlers ---- */
 
 void api_session_get(struct http_request *r, struct http_response *p, void *ctx)
 {

@@ -84,22 +84,19 @@ void api_tasks_create(struct http_request *r, struct http_response *p, void *ctx
     tasks_answer(api, r, p, &id, 202);
 }
 
-void api_tasks_list(struct http_request *r, struct http_response *p, void *ctx)
+void api_tasks_page(struct api *api, struct http_request *r, struct http_response *p,
+                    const struct ulid *sandbox_id, const struct ulid *app_id)
 {
-    struct api *api = ctx;
     struct err e;
-    struct ulid sandbox;
-    struct sandbox_row row;
     struct task_row *tasks = NULL;
     size_t count = 0;
     int limit = 0;
     struct str cursor;
     struct json_writer w;
-    if (!api_id(r, 0, "sandbox", &sandbox, p) || !api_page(r, &limit, &cursor, p)) {
+    if (!api_page(r, &limit, &cursor, p)) {
         return;
     }
-    if (sandboxes_get(api->db, &sandbox, r->arena, &row, &e) != 0 ||
-        tasks_list(api->db, &sandbox, NULL, arena_str(r->arena, cursor), limit, r->arena, &tasks,
+    if (tasks_list(api->db, sandbox_id, app_id, arena_str(r->arena, cursor), limit, r->arena, &tasks,
                    &count, &e) != 0) {
         http_error_from(p, &e);
         return;
@@ -114,6 +111,22 @@ void api_tasks_list(struct http_request *r, struct http_response *p, void *ctx)
     json_text(&w, "next_cursor", count == (size_t)limit ? tasks[count - 1].id.text : NULL);
     json_object_end(&w);
     api_json(p, 200);
+}
+
+void api_tasks_list(struct http_request *r, struct http_response *p, void *ctx)
+{
+    struct api *api = ctx;
+    struct err e;
+    struct ulid sandbox;
+    struct sandbox_row row;
+    if (!api_id(r, 0, "sandbox", &sandbox, p)) {
+        return;
+    }
+    if (sandboxes_get(api->db, &sandbox, r->arena, &row, &e) != 0) {
+        http_error_from(p, &e);
+        return;
+    }
+    api_tasks_page(api, r, p, &sandbox, NULL);
 }
 
 void api_tasks_get(struct http_request *r, struct http_response *p, void *ctx)
@@ -140,8 +153,7 @@ void api_tasks_cancel(struct http_request *r, struct http_response *p, void *ctx
     tasks_answer(api, r, p, &row.id, 202);
 }
 
-/* ---- events as they come
- * --------------------------------------------------------------------------------------- */
+/* ---- events as they come ---- */
 
 struct tasks_stream {
     struct api *api;

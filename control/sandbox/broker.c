@@ -78,8 +78,7 @@ static void broker_close(struct broker_connection *c)
     *c = (struct broker_connection){.fd = -1};
 }
 
-/* ---- what is sent
- * ------------------------------------------------------------------------------------------- */
+/* ---- what is sent ---- */
 
 static const char *broker_state(const struct sandbox *b)
 {
@@ -211,8 +210,7 @@ static void broker_check_waits(struct broker *br, struct broker_connection *c)
     }
 }
 
-/* ---- what comes
- * --------------------------------------------------------------------------------------------- */
+/* ---- what comes ---- */
 
 static void broker_on_wake(struct broker *br, struct broker_connection *c, const struct ulid *id)
 {
@@ -322,9 +320,7 @@ static int broker_parse(struct broker *br, struct broker_connection *c, struct e
     return n;
 }
 
-/* ---- the loop
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- the loop ---- */
 
 static void broker_read(struct broker *br, struct broker_connection *c)
 {

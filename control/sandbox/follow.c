@@ -138,8 +138,7 @@ static void follow_found_running(struct sandbox_service *s, const struct ulid *i
     follow_release(s, id, status, NULL);
 }
 
-/* ---- reconcile
- * ---------------------------------------------------------------------------------------------- */
+/* ---- reconcile ---- */
 
 struct follow_seen {
     struct ulid *ids; /* those that run, sorted as they came */
@@ -227,8 +226,7 @@ static void follow_reconcile(struct sandbox_service *s)
     free(seen.strays);
 }
 
-/* ---- the stream
- * --------------------------------------------------------------------------------------------- */
+/* ---- the stream ---- */
 
 static void follow_docker(struct sandbox_service *s, const struct record *r)
 {

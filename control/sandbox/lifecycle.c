@@ -68,16 +68,29 @@ static int lifecycle_missing(const struct ulid *id, struct err *e)
     return err_set(e, ERR_NOT_FOUND, 0, "there is no sandbox %s", id->text);
 }
 
+/* A sandbox that may still be started and stopped, or NULL and why not. Under the lock. */
+static struct sandbox *lifecycle_usable(struct sandbox_service *s, const struct ulid *id,
+                                        struct err *e)
+{
+    struct sandbox *b = table_live(s, id);
+    if (!b) {
+        (void)lifecycle_missing(id, e);
+        return NULL;
+    }
+    if (b->want == WANT_DELETE || b->want == WANT_FORGET || b->status == SANDBOX_DELETING) {
+        (void)err_set(e, ERR_CONFLICT, 0, "the sandbox is being deleted");
+        return NULL;
+    }
+    return b;
+}
+
 int sandbox_start(struct sandbox_service *s, const struct ulid *id, const char *reason,
                   int64_t *ret_ticket, struct err *e)
 {
     LOCK_GUARD(&s->lock);
-    struct sandbox *b = table_live(s, id);
+    struct sandbox *b = lifecycle_usable(s, id, e);
     if (!b) {
-        return lifecycle_missing(id, e);
-    }
-    if (b->want == WANT_DELETE || b->want == WANT_FORGET || b->status == SANDBOX_DELETING) {
-        return err_set(e, ERR_CONFLICT, 0, "the sandbox is being deleted");
+        return -1;
     }
     if (b->status == SANDBOX_RUNNING && !b->working && b->want == WANT_NOTHING) {
         *ret_ticket = lifecycle_done(b);
@@ -95,12 +108,9 @@ int sandbox_stop(struct sandbox_service *s, const struct ulid *id, const char *r
                  int64_t *ret_ticket, struct err *e)
 {
     LOCK_GUARD(&s->lock);
-    struct sandbox *b = table_live(s, id);
+    struct sandbox *b = lifecycle_usable(s, id, e);
     if (!b) {
-        return lifecycle_missing(id, e);
-    }
-    if (b->want == WANT_DELETE || b->want == WANT_FORGET || b->status == SANDBOX_DELETING) {
-        return err_set(e, ERR_CONFLICT, 0, "the sandbox is being deleted");
+        return -1;
     }
     bool down = b->status == SANDBOX_STOPPED || b->status == SANDBOX_ERROR;
     if (down && !b->working && b->want == WANT_NOTHING) {
@@ -156,9 +166,7 @@ enum sandbox_outcome sandbox_outcome(struct sandbox_service *s, const struct uli
     return SANDBOX_DONE;
 }
 
-/* ---- create
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- create ---- */
 
 static int lifecycle_check_engine(struct sandbox_service *s, struct err *e)
 {

@@ -167,9 +167,7 @@ void sandbox_report(struct sandbox_service *s, const struct ulid *id, const stru
     table_announce(s, id);
 }
 
-/* ---- looking
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- looking ---- */
 
 int sandbox_look(struct sandbox_service *s, const struct ulid *id, struct sandbox_view *ret,
                  struct err *e)

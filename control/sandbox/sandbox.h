@@ -43,8 +43,7 @@ void sandbox_service_stop(struct sandbox_service *take_service);
 const struct sandbox_preset *sandbox_presets(const struct sandbox_service *s, size_t *ret_count);
 const struct sandbox_preset *sandbox_preset_find(const struct sandbox_service *s, struct str id);
 
-/* ---- lifecycle
- * ------------------------------------------------------------------------------------------ */
+/* ---- lifecycle ---- */
 
 struct sandbox_create {
     struct ulid app_id;
@@ -89,8 +88,7 @@ int app_delete(struct sandbox_service *s, const struct ulid *app_id, const char 
 /* Key for http_kick when an app is gone: "app:<id>". */
 void app_key(const struct ulid *id, char key[SANDBOX_KEY_BYTES]);
 
-/* ---- looking
- * ---------------------------------------------------------------------------------------------- */
+/* ---- looking ---- */
 
 #define SANDBOX_PROCESSES_MAX 16
 #define SANDBOX_LINES_BYTES   4096
@@ -165,8 +163,7 @@ struct sandbox_image {
 int sandbox_image(struct sandbox_service *s, const char *image, bool build,
                   struct sandbox_image *ret, struct err *e) MUST_CHECK;
 
-/* ---- what the supervisors say (called by the channel's thread)
- * --------------------------------------------- */
+/* ---- what the supervisors say (called by the channel's thread) ---- */
 
 struct record;
 /* Peer check of an accepted connection by the engine; blocks up to 5 s. ERR_FORBIDDEN: another

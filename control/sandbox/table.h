@@ -122,8 +122,7 @@ void table_clear_reports(struct sandbox *b);
 /* Without the lock: kicks the streams of the sandbox and tells the hook. */
 void table_announce(struct sandbox_service *s, const struct ulid *id);
 
-/* ---- between the files of this room
- * ----------------------------------------------------------------------- */
+/* ---- between the files of this room ---- */
 
 int presets_load(struct sandbox_service *s, struct err *e) MUST_CHECK;
 
