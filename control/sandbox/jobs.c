@@ -61,9 +61,7 @@ static void jobs_set(struct sandbox_service *s, const struct ulid *id, enum sand
     table_announce(s, id);
 }
 
-/* ---- start
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- start ---- */
 
 static enum job_result jobs_wait_image(struct sandbox_service *s, const struct sandbox *b,
                                        struct err *e)
@@ -198,8 +196,17 @@ static void jobs_start_failed(struct sandbox_service *s, const struct sandbox *b
     jobs_set(s, &b->id, SANDBOX_STOPPED);
 }
 
-/* ---- stop and end
- * ------------------------------------------------------------------------------------------- */
+/* ---- stop and end ---- */
+
+/* Whether it stopped all the same is for the next reconcile to say: it looks at running ones. */
+static void jobs_stop_failed(struct sandbox_service *s, const struct sandbox *b)
+{
+    struct err e;
+    if (sandboxes_set_status(s->db, &b->id, SANDBOX_RUNNING, "", "", &e) != 0) {
+        log_error("a failed stop was not stored", "sandbox_id", b->id.text, "error", e.msg);
+    }
+    jobs_set(s, &b->id, SANDBOX_RUNNING);
+}
 
 static enum job_result jobs_stop(struct sandbox_service *s, const struct sandbox *b, struct err *e)
 {
@@ -209,6 +216,7 @@ static enum job_result jobs_stop(struct sandbox_service *s, const struct sandbox
     }
     jobs_set(s, &b->id, SANDBOX_STOPPING);
     if (engine_stop(s, &b->id, JOBS_STOP_GRACE_S, &left, e) != 0) {
+        jobs_stop_failed(s, b);
         return JOB_FAILED;
     }
     s->hooks.close(s->hooks.ctx, &b->id);
@@ -240,9 +248,7 @@ static enum job_result jobs_delete(struct sandbox_service *s, const struct sandb
     return JOB_DONE;
 }
 
-/* ---- threads
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- threads ---- */
 
 static bool jobs_is_mine(const struct sandbox *b, bool starts)
 {
