@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "lib/clock.h"
 #include "lib/fd.h"
 #include "lib/mem.h"
+#include "lib/ulid.h"
 
 /* A path of PATH_MAX bytes has at most 2,048 levels; each level costs one open directory. */
 #define TREE_DEPTH_MAX   256
@@ -93,6 +95,14 @@ int tree_measure(const char *path, int64_t budget_ms, int64_t *ret_bytes, bool *
     return 0;
 }
 
+/* Too deep to be entered where it is: moved to the top, where its turn comes again. Nobody works in a
+ * tree that is removed, so that a name of ours is free. */
+static bool tree_lift(struct tree_walk *w, int parent, const char *name)
+{
+    struct ulid fresh = ulid_new();
+    return w->depth == TREE_DEPTH_MAX && renameat(parent, name, dirfd(w->open[0]), fresh.text) == 0;
+}
+
 /* Removes what can be removed at this level; enters the first directory that is not empty. Returns
  * true when it entered one. */
 static bool tree_remove_level(struct tree_walk *w)
@@ -105,6 +115,9 @@ static bool tree_remove_level(struct tree_walk *w)
         seen += tree_is_dots(entry->d_name) ? 0 : 1;
         if (tree_is_dots(entry->d_name) || unlinkat(dirfd(dir), entry->d_name, 0) == 0 ||
             unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR) == 0) {
+            continue;
+        }
+        if (tree_lift(w, dirfd(dir), entry->d_name)) {
             continue;
         }
         int before = w->depth;
