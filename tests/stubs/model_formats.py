@@ -155,19 +155,23 @@ class Messages:
     name = "messages"
 
     @staticmethod
-    def parse(body):
-        prompt, results = "", []
+    def _user_blocks(body):
         for message in body.get("messages", []):
             if message.get("role") != "user":
                 continue
             content = message.get("content")
-            blocks = content if isinstance(content, list) else []
-            found = [b for b in blocks if isinstance(b, dict) and b.get("type") == "tool_result"]
-            results += [_text_of(b.get("content")) for b in found]
-            if found:
-                # A conversation gone on with: the next prompt stands beside the last tool's answer.
-                content = [b for b in blocks if isinstance(b, dict) and b.get("type") == "text"]
-            text = _without_reminders(_text_of(content))
+            blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
+            yield from (b for b in blocks if isinstance(b, dict))
+
+    @classmethod
+    def parse(cls, body):
+        prompt, results = "", []
+        for block in cls._user_blocks(body):
+            if block.get("type") == "tool_result":
+                results.append(_text_of(block.get("content")))
+                continue
+            # A prompt may stand behind the results of an earlier turn, in one message with them.
+            text = _without_reminders(_text_of([block]))
             if text:
                 prompt, results = text, []
         tools = [t.get("name", "") for t in body.get("tools") or []]
