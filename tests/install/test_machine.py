@@ -122,7 +122,7 @@ def test_a_token_of_the_shell_changes_nothing(story):
 
 
 def test_a_changed_setting_needs_only_up(story):
-    url = story.model.base_url
+    url = f"http://{story.out('ip -4 route show default').split()[2]}:{story.model.port}"
     story.set_env(SANDBOXD_PROVIDER_ZEN_BASE_URL=f"{url}/zen/v1", SANDBOXD_PROVIDER_ANTHROPIC_BASE_URL=f"{url}/anthropic")
     before = story.containers()
     story.compose("up -d")
@@ -145,7 +145,7 @@ class Shell:
 
     def __init__(self, story):
         self.process = subprocess.Popen(["docker", "exec", "-i", "-u", story.user or "root", "-w", "/tmp", story.machine.name, "bash"],
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
     def run(self, line):
         self.process.stdin.write(f"{line}\necho; echo {self.END} $?\n")
