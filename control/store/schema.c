@@ -63,6 +63,7 @@ const char *const schema_migrations[] = {
     " line_seq INTEGER NOT NULL DEFAULT 0,"
     " session TEXT NOT NULL DEFAULT '',"
     " token_box TEXT NOT NULL DEFAULT '',"
+    " facts TEXT NOT NULL DEFAULT '',"
     " tokens_input INTEGER,"
     " tokens_output INTEGER,"
     " tokens_cached INTEGER,"

@@ -197,6 +197,18 @@ int tasks_set_session(struct db *db, const struct ulid *id, const char *session,
     return db_write(db, NULL, e, "UPDATE task SET session=? WHERE id=?", "ss", session, id->text);
 }
 
+int tasks_facts(struct db *db, const struct ulid *id, struct arena *a, const char **ret,
+                struct err *e)
+{
+    struct db_conn *conn = db_read_begin(db);
+    struct db_rows *rows = db_query(conn, e, "SELECT facts FROM task WHERE id=?", "s", id->text);
+    int rc = rows ? db_next(rows, e) : -1;
+    *ret = rc > 0 ? db_text(rows, 0, a) : "";
+    db_rows_end(rows);
+    db_read_end(db, conn);
+    return rc < 0 ? -1 : 0;
+}
+
 int tasks_last_session(struct db *db, const struct ulid *sandbox_id, const char *agent,
                        struct arena *a, const char **ret, struct err *e)
 {
@@ -251,8 +263,8 @@ static int tasks_put_event(struct db_conn *conn, const struct ulid *id, int64_t 
                    "siist", id->text, seq, now, type, buf_str(&data));
 }
 
-int tasks_add_events(struct db *db, const struct ulid *id, const struct task_event_new *events,
-                     size_t count, int64_t line_seq, struct err *e)
+int tasks_add_lines(struct db *db, const struct ulid *id, const struct task_event_new *events,
+                    size_t count, int64_t line_seq, const char *facts, struct err *e)
 {
     struct db_conn *conn = NULL;
     int64_t seq = -1;
@@ -264,17 +276,24 @@ int tasks_add_events(struct db *db, const struct ulid *id, const struct task_eve
         rc = tasks_put_event(conn, id, seq + 1 + (int64_t)i, events[i].type, events[i].fields, e);
     }
     if (rc == 0 && line_seq >= 0) {
-        rc = db_exec(conn, e, "UPDATE task SET line_seq=max(line_seq,?) WHERE id=?", "is", line_seq,
-                     id->text);
+        rc = db_exec(conn, e,
+                     "UPDATE task SET line_seq=max(line_seq,?), facts=coalesce(?,facts) WHERE id=?",
+                     "iss", line_seq, facts, id->text);
     }
     return db_write_end(db, conn, rc, e);
+}
+
+int tasks_add_events(struct db *db, const struct ulid *id, const struct task_event_new *events,
+                     size_t count, int64_t line_seq, struct err *e)
+{
+    return tasks_add_lines(db, id, events, count, line_seq, NULL, e);
 }
 
 static int tasks_put_end(struct db_conn *conn, const struct task_row *row, struct err *e)
 {
     return db_exec(conn, e,
                    "UPDATE task SET status=?, failure_reason=?, error_message=?, agent_message=?,"
-                   " token_box='', tokens_input=nullif(?,-1), tokens_output=nullif(?,-1),"
+                   " token_box='', facts='', tokens_input=nullif(?,-1), tokens_output=nullif(?,-1),"
                    " tokens_cached=nullif(?,-1), cost_microusd=nullif(?,-1), finished_at=?"
                    " WHERE id=?",
                    "ssssiiiiis", task_status_name(row->status), row->failure_reason,

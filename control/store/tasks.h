@@ -66,6 +66,7 @@ int tasks_get(struct db *db, const struct ulid *id, struct arena *a, struct task
 int tasks_list(struct db *db, const struct ulid *sandbox_id, const struct ulid *app_id,
                const char *before, int limit, struct arena *a, struct task_row **ret,
                size_t *ret_count, struct err *e) MUST_CHECK;
+
 /* All queued and running, oldest first, without their prompts. */
 struct task_open {
     struct ulid id;
@@ -73,6 +74,7 @@ struct task_open {
     struct ulid sandbox_id;
     bool running;
 };
+
 int tasks_list_open(struct db *db, struct arena *a, struct task_open **ret, size_t *ret_count,
                     struct err *e) MUST_CHECK;
 /* Oldest queued task of a sandbox. ERR_NOT_FOUND. */
@@ -81,7 +83,8 @@ int tasks_next_queued(struct db *db, const struct ulid *sandbox_id, struct arena
 /* queued → running, with boot id and sealed token. ERR_CONFLICT when it is not queued any more. */
 int tasks_mark_running(struct db *db, const struct ulid *id, const char *boot_id,
                        const char *token_box, struct err *e) MUST_CHECK;
-int tasks_set_model(struct db *db, const struct ulid *id, const char *model, struct err *e) MUST_CHECK;
+int tasks_set_model(struct db *db, const struct ulid *id, const char *model, struct err *e)
+    MUST_CHECK;
 int tasks_set_session(struct db *db, const struct ulid *id, const char *session, struct err *e)
     MUST_CHECK;
 /* The agent's conversation of the newest finished task of that agent in the sandbox, "" for none.
@@ -97,6 +100,14 @@ struct task_event_new {
     struct str fields; /* JSON members without braces: "text":"hi" ; may be empty */
 };
 
+/* What was stored with tasks_add_lines last, "" for nothing; up to megabytes, so it is no column of
+ * a row. */
+int tasks_facts(struct db *db, const struct ulid *id, struct arena *a, const char **ret,
+                struct err *e) MUST_CHECK;
+/* As tasks_add_events, with what those lines added up to (NULL: as before) in the same transaction.
+ */
+int tasks_add_lines(struct db *db, const struct ulid *id, const struct task_event_new *events,
+                    size_t count, int64_t line_seq, const char *facts, struct err *e) MUST_CHECK;
 int tasks_add_events(struct db *db, const struct ulid *id, const struct task_event_new *events,
                      size_t count, int64_t line_seq, struct err *e) MUST_CHECK;
 /* Ends the task (the fields of the end are taken from row) and stores its "done" event in one

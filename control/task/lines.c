@@ -25,6 +25,7 @@ struct lines_batch {
     struct task_event_new events[LINES_EVENTS_MAX];
     size_t count;
     size_t bytes;
+    bool facts_changed;
     bool failed; /* storing did not work: nothing more is taken */
 };
 
@@ -109,16 +110,12 @@ static void lines_emit(void *ctx, const char *type, struct str fields)
     }
 }
 
-static void lines_add_facts(struct lines_batch *batch)
+/* The facts as text for the task's row; they are for a restart of ours, never shown. */
+static const char *lines_facts_text(const struct agent_state *st, struct buf *out)
 {
-    const struct agent_state *st = &batch->run->state;
-    BUF_AUTO(out, LINES_FACTS_BYTES);
     struct json_writer w;
-    json_begin(&w, &out);
+    json_begin(&w, out);
     json_object(&w, NULL);
-    json_text(&w, "status", "running");
-    json_text(&w, "detail", "");
-    json_object(&w, "facts");
     json_bool(&w, "terminal", st->terminal);
     json_bool(&w, "settled", st->settled);
     json_bool(&w, "failed", st->failed);
@@ -132,10 +129,7 @@ static void lines_add_facts(struct lines_batch *batch)
     json_str(&w, "error", st->failed ? buf_str(&st->error) : STR(""));
     json_str(&w, "message", st->terminal ? buf_str(&st->message) : STR(""));
     json_object_end(&w);
-    json_object_end(&w);
-    if (buf_ok(&out)) {
-        lines_add(batch, "status", str_cut(buf_str(&out), 1, out.len - 1));
-    }
+    return buf_ok(out) ? out->ptr : NULL;
 }
 
 /* ---- storing ---- */
@@ -150,7 +144,10 @@ static int lines_store(struct lines_batch *batch, struct err *e)
 {
     struct run *run = batch->run;
     int64_t line_seq = ((int64_t)run->attempt << TASK_SEQ_BITS) | lines_ack_seq(run);
-    if (tasks_add_events(batch->s->db, &run->id, batch->events, batch->count, line_seq, e) != 0) {
+    BUF_AUTO(text, LINES_FACTS_BYTES);
+    const char *facts = batch->facts_changed ? lines_facts_text(&run->state, &text) : NULL;
+    if (tasks_add_lines(batch->s->db, &run->id, batch->events, batch->count, line_seq, facts, e) !=
+        0) {
         return -1;
     }
     char key[TASK_KEY_BYTES];
@@ -168,7 +165,7 @@ static void lines_flush(struct lines_batch *batch)
     if (batch->failed) {
         return;
     }
-    if (batch->count > 0 && lines_store(batch, &e) != 0) {
+    if ((batch->count > 0 || batch->facts_changed) && lines_store(batch, &e) != 0) {
         log_error("events of a task could not be stored", "task_id", run->id.text, "error", e.msg);
         batch->failed = true;
         return;
@@ -178,6 +175,7 @@ static void lines_flush(struct lines_batch *batch)
         run_send_ack(batch->s, batch->b, &id, ack);
     }
     batch->count = 0;
+    batch->facts_changed = false;
     batch->bytes = 0;
     arena_reset(batch->arena);
 }
@@ -218,9 +216,7 @@ static void lines_out_whole(struct lines_batch *batch, char *bytes, size_t len)
     run->adapter->line(&run->state, str_n(bytes, len), lines_emit, batch);
     struct lines_facts after = lines_facts(&run->state);
     lines_session(batch, &before);
-    if (lines_facts_differ(&before, &after)) {
-        lines_add_facts(batch);
-    }
+    batch->facts_changed = batch->facts_changed || lines_facts_differ(&before, &after);
     if (run->state.terminal && !run->finish_sent) {
         run_send_finish(batch->s, batch->b);
     }
@@ -296,9 +292,7 @@ static void lines_err(struct lines_batch *batch, char *bytes, size_t len, int64_
     }
     run->notices += run->notices <= TASK_NOTICES_MAX ? 1 : 0;
     struct lines_facts after = lines_facts(&run->state);
-    if (lines_facts_differ(&before, &after)) {
-        lines_add_facts(batch);
-    }
+    batch->facts_changed = batch->facts_changed || lines_facts_differ(&before, &after);
 }
 
 /* The slice as bytes that may be changed: it points into a note that is ours. */

@@ -75,7 +75,8 @@ void link_end(struct channel *c, struct link *link)
         return;
     }
     link->state = LINK_DEAD;
-    /* Closing alone would leave it watched: the gate and the engine may hold the same connection. */
+    /* Closing alone would leave it watched: the gate and the engine may hold the same connection.
+     */
     (void)epoll_ctl(c->epoll_fd, EPOLL_CTL_DEL, link->fd, NULL);
     fd_close_cleanup(&link->fd);
     c->dirty = true;

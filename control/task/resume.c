@@ -19,9 +19,15 @@ static void resume_flag(const struct json_value *facts, const char *key, bool *f
     (void)json_get_bool(facts, key, flag);
 }
 
-static void resume_facts(struct run *run, const struct json_value *facts)
+static void resume_facts(struct run *run, const char *stored)
 {
     struct agent_state *st = &run->state;
+    struct json_doc *doc AUTO(json_doc) = NULL;
+    struct err e;
+    if (!stored[0] || json_parse(str_of(stored), &doc, &e) != 0) {
+        return;
+    }
+    const struct json_value *facts = json_root(doc);
     struct str text = json_get_str(facts, "reason");
     resume_flag(facts, "terminal", &st->terminal);
     resume_flag(facts, "settled", &st->settled);
@@ -80,8 +86,6 @@ static void resume_event(struct run *run, const struct task_event_row *row)
         run->notices++;
     } else if (json_get_str(event, "model").ptr) {
         resume_attempt(run, event);
-    } else if (json_is_object(json_get(event, "facts"))) {
-        resume_facts(run, json_get(event, "facts"));
     } else if (str_is(json_get_str(event, "status"), "cancelling")) {
         run->cancel_asked = true;
     }
@@ -120,15 +124,18 @@ static int resume_token(struct task_service *s, struct box *b, const struct task
 
 int resume_run(struct task_service *s, struct box *b, const struct ulid *id, struct err *e)
 {
-    struct arena *a AUTO(arena) = arena_new(4UL * 1024 * 1024);
+    struct arena *a AUTO(arena) = arena_new(16UL * 1024 * 1024);
     struct task_row row;
-    if (tasks_get(s->db, id, a, &row, e) != 0 || run_take(s, b, &row, e) != 0) {
+    const char *facts = "";
+    if (tasks_get(s->db, id, a, &row, e) != 0 || tasks_facts(s->db, id, a, &facts, e) != 0 ||
+        run_take(s, b, &row, e) != 0) {
         return -1;
     }
     struct run *run = b->run;
     if (resume_events(s, run, e) != 0) {
         return -1;
     }
+    resume_facts(run, facts);
     if (row.status != TASK_RUNNING) {
         return 0; /* it waits for its turn, or for its sandbox */
     }

@@ -138,7 +138,7 @@ int run_store_attempt(struct task_service *s, struct run *run, const char *detai
     struct task_event_new event = {.type = "status", .fields = run_members(&out)};
     int64_t line_seq = (int64_t)run->attempt << TASK_SEQ_BITS;
     if (!buf_ok(&out) || tasks_set_model(s->db, &run->id, run->model, e) != 0 ||
-        tasks_add_events(s->db, &run->id, &event, 1, line_seq, e) != 0) {
+        tasks_add_lines(s->db, &run->id, &event, 1, line_seq, "", e) != 0) {
         return -1;
     }
     run_kick(run);
