@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "control/sandbox/resolv.h"
 #include "lib/crypto.h"
 #include "lib/fd.h"
 #include "lib/mem.h"
@@ -176,7 +177,9 @@ static int dirs_make_etc(const char *data_dir, const struct ulid *id, uint32_t u
     if (access(path, F_OK) != 0 && fd_write_file(path, buf_str(&group), 0644, e) != 0) {
         return -1;
     }
-    return 0;
+    /* Looked at each time: the machine may have moved to other resolvers. */
+    (void)snprintf(path, sizeof(path), "%s/resolv.conf", dir);
+    return resolv_write(path, e);
 }
 
 int dirs_make_doors(const char *data_dir, uint32_t uid_base, const struct ulid *id, uint32_t uid,
