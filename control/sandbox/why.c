@@ -84,6 +84,7 @@ void why_failed_start(const struct err *e, struct why *ret)
     for (size_t i = 0; i < ARRAY_LEN(plain); i++) {
         message = str_is(str_of(e->tag), plain[i].tag) ? plain[i].message : message;
     }
-    /* The engine's own words stand in the log and in the API's answer; lines are shown to visitors. */
+    /* The engine's own words stand in the log and in the API's answer; lines are shown to visitors.
+     */
     why_say(ret, "failed", message, "");
 }

@@ -95,8 +95,8 @@ int tree_measure(const char *path, int64_t budget_ms, int64_t *ret_bytes, bool *
     return 0;
 }
 
-/* Too deep to be entered where it is: moved to the top, where its turn comes again. Nobody works in a
- * tree that is removed, so that a name of ours is free. */
+/* Too deep to be entered where it is: moved to the top, where its turn comes again. Nobody works in
+ * a tree that is removed, so that a name of ours is free. */
 static bool tree_lift(struct tree_walk *w, int parent, const char *name)
 {
     struct ulid fresh = ulid_new();
