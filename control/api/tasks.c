@@ -96,8 +96,8 @@ void api_tasks_page(struct api *api, struct http_request *r, struct http_respons
     if (!api_page(r, &limit, &cursor, p)) {
         return;
     }
-    if (tasks_list(api->db, sandbox_id, app_id, arena_str(r->arena, cursor), limit, r->arena, &tasks,
-                   &count, &e) != 0) {
+    if (tasks_list(api->db, sandbox_id, app_id, arena_str(r->arena, cursor), limit, r->arena,
+                   &tasks, &count, &e) != 0) {
         http_error_from(p, &e);
         return;
     }

@@ -56,9 +56,9 @@ static int gate_header(struct str name, struct str value, const char *version,
     return 0;
 }
 
-/* After the last parsed value the blank line must follow: civetweb stops at a line it does not like (folded, non-ASCII, bare
- * LF) and forgets the rest. Its values point into one buffer; of the "\r\n" that ended a line it made two NULs, and one
- * of the very last LF. */
+/* After the last parsed value the blank line must follow: civetweb stops at a line it does not like
+ * (folded, non-ASCII, bare LF) and forgets the rest. Its values point into one buffer; of the
+ * "\r\n" that ended a line it made two NULs, and one of the very last LF. */
 static bool gate_ends_well(const struct mg_request_info *info)
 {
     if (info->num_headers == 0) {

@@ -109,8 +109,7 @@ void http_server_stop(struct http_server *take_server);
 /* Requests answered and seconds spent, for /metrics. */
 void http_server_count(uint64_t *ret_requests, uint64_t *ret_errors);
 
-/* ---- long answers: SSE, waiting calls
- * ------------------------------------------------------------------- */
+/* ---- long answers: SSE, waiting calls ---- */
 
 enum http_pump {
     HTTP_PUMP_WAIT, /* nothing to say now; called again after a kick or the deadline */

@@ -122,7 +122,8 @@ enum route_result route_find(const struct http_route *routes, size_t count, stru
     return result;
 }
 
-void route_methods(const struct http_route *routes, size_t count, struct http_request *r, struct buf *out)
+void route_methods(const struct http_route *routes, size_t count, struct http_request *r,
+                   struct buf *out)
 {
     for (size_t i = 0; i < count; i++) {
         if (route_here(&routes[i], r) && !(routes[i].flags & HTTP_FALLBACK) &&

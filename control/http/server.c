@@ -264,9 +264,7 @@ static void server_dispatch(struct http_server *s, struct http_request *r, struc
     const struct http_route *route = NULL;
     switch (route_find(s->options.routes, s->options.route_count, r, &route)) {
     case ROUTE_NO_PATH: http_error(p, "not_found", "there is nothing at this path"); return;
-    case ROUTE_NO_METHOD:
-        server_wrong_method(s, r, p);
-        return;
+    case ROUTE_NO_METHOD: server_wrong_method(s, r, p); return;
     case ROUTE_BAD_PATH: http_error(p, "invalid_request", "the path is malformed"); return;
     case ROUTE_FOUND: break;
     }
@@ -391,9 +389,8 @@ static struct mg_context *server_mg_start(struct http_server *s)
                               "cgi_pattern",
                               "",
                               NULL};
-    struct mg_callbacks callbacks = {.begin_request = server_begin,
-                                     .http_error = server_on_error,
-                                     .log_message = server_on_log};
+    struct mg_callbacks callbacks = {
+        .begin_request = server_begin, .http_error = server_on_error, .log_message = server_on_log};
     return mg_start(&callbacks, s, settings);
 }
 

@@ -10,7 +10,8 @@
 #include "lib/thread.h"
 
 #define LIFECYCLE_STATUS_FRESH_MS 1000
-/* Visitors of an app that just failed to start share that outcome instead of starting it once each. */
+/* Visitors of an app that just failed to start share that outcome instead of starting it once each.
+ */
 #define LIFECYCLE_FAILURE_FRESH_MS 2000
 
 int sandbox_engine_status(struct sandbox_service *s, struct sandbox_engine_status *ret,

@@ -1,6 +1,6 @@
 /*
- * Fuzz target: what Docker and the kernel say: event and progress lines, log frames, containers, networks, tables of sockets and
- * mounts. The first byte picks the parser. One thread.
+ * Fuzz target: what Docker and the kernel say: event and progress lines, log frames, containers,
+ * networks, tables of sockets and mounts. The first byte picks the parser. One thread.
  */
 #include <stddef.h>
 #include <stdint.h>

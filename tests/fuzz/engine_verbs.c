@@ -1,5 +1,6 @@
 /*
- * Fuzz target: a record from the control plane, up to the point where Docker would be asked. One thread.
+ * Fuzz target: a record from the control plane, up to the point where Docker would be asked. One
+ * thread.
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -25,7 +26,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         char label[SPEC_REQUEST_BYTES];
         struct spec_request back;
         spec_request_write(&request, label);
-        /* An image name of the caller's may hold a blank; it never gets this far in life, and must not confuse the label. */
+        /* An image name of the caller's may hold a blank; it never gets this far in life, and must
+         * not confuse the label. */
         (void)spec_request_parse(str_of(label), &back);
     }
     return 0;

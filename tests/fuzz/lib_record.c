@@ -1,6 +1,6 @@
 /*
- * Fuzz target: records as a hostile peer sends them. Everything that parses is read in every way the
- * programs read it. One thread.
+ * Fuzz target: records as a hostile peer sends them. Everything that parses is read in every way
+ * the programs read it. One thread.
  */
 #include "lib/record.h"
 

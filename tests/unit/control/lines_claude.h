@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include <stddef.h>
+
 /* A prompt that makes it run one command. */
 static const char *const claude_shell[] = {
     "{\"type\":\"system\",\"subtype\":\"init\",\"cwd\":\"/home/sandbox/workspace/app\",\"sess"

@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include <stddef.h>
+
 /* A prompt that makes it run one command. */
 static const char *const opencode_shell[] = {
     "{\"type\":\"step_start\",\"timestamp\":1795981147943,\"sessionID\":\"ses_dd72e889bffeykc"
