@@ -174,7 +174,7 @@ def test_an_unknown_path_is_a_404(api, path):
     assert_error(api.get(path), 404, "not_found")
 
 
-@pytest.mark.parametrize("path", ["/v1/apps/", "/v1/apps//", "//v1/apps"])
+@pytest.mark.parametrize("path", ["/v1/apps/", "/v1/apps//"])
 def test_a_path_with_an_empty_part_is_nothing(api, path):
     answer = api.get(path)
     assert_error(answer, answer.status_code, {400: "invalid_request", 404: "not_found"}[answer.status_code])
