@@ -135,7 +135,7 @@ def test_a_sandbox_reaches_no_other_sandbox(apps):
 def test_a_sandbox_reaches_no_container_of_another_bridge(apps):
     sandbox = apps.sandbox()
     name = f"sbt-other-{sandbox['id'][-6:]}"
-    docker.docker("run", "-d", "--name", name, docker.own_image(), "python3", "-m", "http.server", "8124")
+    docker.docker("run", "-d", *docker.owned(), "--name", name, docker.own_image(), "python3", "-m", "http.server", "8124")
     try:
         address = docker.docker("inspect", "-f", "{{.NetworkSettings.IPAddress}}", name).strip()
         wait_until(lambda: connects(address, 8124), 15, "the other container listens")
