@@ -97,7 +97,9 @@ static const char *http_code_of(const struct err *e)
 
 void http_error_from(struct http_response *p, const struct err *e)
 {
-    http_error(p, e->tag[0] ? e->tag : http_code_of(e), "%s", e->msg);
+    /* A machine word that is no code of the API (why a container ended) decides no status. */
+    bool is_code = http_code_index(e->tag) < ARRAY_LEN(http_codes);
+    http_error(p, is_code ? e->tag : http_code_of(e), "%s", e->msg);
     if (p->status == 503) {
         http_retry_after(p, 5);
     }

@@ -236,17 +236,18 @@ static void server_write(struct http_request *r, const struct http_response *p)
     }
 }
 
+/* One that goes on as a stream has no status yet. */
 static void server_log(const struct http_request *r, const struct http_response *p,
                        int64_t started_us)
 {
     char status[8];
     char us[24];
     bool quiet = p->status < 400 && strcmp(r->method, "GET") == 0;
-    (void)snprintf(status, sizeof(status), "%d", p->taken ? 0 : p->status);
+    (void)snprintf(status, sizeof(status), "%d", p->status);
     (void)snprintf(us, sizeof(us), "%lld", (long long)(clock_mono_us() - started_us));
     log_write(quiet ? LOG_DEBUG : LOG_INFO, "request", "request_id", r->request_id, "method",
-              r->method, "path", arena_str(r->arena, str_cut(r->path, 0, 256)), "status", status,
-              "us", us, "actor", r->actor, (char *)0);
+              r->method, "path", arena_str(r->arena, str_cut(r->path, 0, 256)), "status",
+              p->taken ? NULL : status, "us", us, "actor", r->actor, (char *)0);
 }
 
 static void server_wrong_method(struct http_server *s, struct http_request *r,
