@@ -106,14 +106,14 @@ class Story:
 
     def commit(self, message, edits):
         """A newer commit on main of the origin: path to new text, or to a function of the old text."""
-        self.sh("rm -rf /tmp/work; git clone -q /srv/sandboxd.git /tmp/work")
+        self.sh("rm -rf ~/newer; git clone -q /srv/sandboxd.git ~/newer")
         for path, edit in edits.items():
-            old = self.out(f"cat /tmp/work/{path} 2>/dev/null || true") + "\n"
+            old = self.out(f"cat ~/newer/{path} 2>/dev/null || true") + "\n"
             new = edit(old) if callable(edit) else edit
             assert new != old, f"{path} is not changed by the edit"
-            self.sh(f"cat >/tmp/work/{path}", stdin=new)
+            self.sh(f"cat >~/newer/{path}", stdin=new)
         return self.out(
-            "cd /tmp/work && git add -A && git -c user.name=t -c user.email=t@localhost commit -q -m "
+            "cd ~/newer && git add -A && git -c user.name=t -c user.email=t@localhost commit -q -m "
             f"{shlex.quote(message)} && git push -q origin HEAD:main && git rev-parse HEAD")
 
     def outside(self, port, host=None, timeout=3):

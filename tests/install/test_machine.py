@@ -35,9 +35,9 @@ def test_an_unknown_ref_stops_before_anything_changes(story):
 
 def test_a_taken_port_is_named_with_its_owner_and_the_line(story):
     listen = "use IO::Socket::INET; my $s = IO::Socket::INET->new(LocalPort => 80, Listen => 1, ReuseAddr => 1) or die; sleep 9999"
-    story.machine.sh(f"perl -e '{listen}' </dev/null >/dev/null 2>&1 & echo $! >/tmp/listener")
+    story.machine.sh(f"perl -e '{listen}' </dev/null >/dev/null 2>&1 & echo $! >/run/listener")
     done = story.install(check=False)
-    pid = story.machine.out("cat /tmp/listener")
+    pid = story.machine.out("cat /run/listener")
     found = re.search(r"port 80 is taken by perl \(pid (\d+)\).*?line (\d+) of (\S+?),", done.stdout, re.S)
     assert done.returncode == 1 and found, done.stdout
     assert found[1] == pid and found[3] == f"{story.src}/.env"
@@ -144,7 +144,7 @@ class Shell:
     END = "__END_OF_OUTPUT__"
 
     def __init__(self, story):
-        self.process = subprocess.Popen(["docker", "exec", "-i", "-u", story.user or "root", "-w", "/tmp", story.machine.name, "bash"],
+        self.process = subprocess.Popen(["docker", "exec", "-i", "-u", story.user or "root", story.machine.name, "bash"],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 
     def run(self, line):
