@@ -48,6 +48,7 @@ class Request:
     body_head: str
     at: float
     model: str = ""
+    prompt: str = ""
     scenario: str = ""
     turn: int = -1
     status: int = 0
@@ -94,6 +95,7 @@ class Handler(BaseHTTPRequestHandler):
         except (ValueError, AttributeError, TypeError) as error:
             return self._json(400, fmt.error(400, "invalid_request_error", f"unreadable: {error}"))
         self.record.model = conversation.model
+        self.record.prompt = conversation.prompt[:BODY_HEAD_CHARS]
         self.record.turn = len(conversation.tool_results)
         self.record.scenario = model_scenarios.scenario_of(conversation.prompt)[0]
         if conversation.model in self.server.stub.unknown_models:
