@@ -134,6 +134,7 @@ int config_load(struct config *ret, struct err *e)
     ret->free_models = env_text("SANDBOXD_OPENCODE_FREE_MODEL", "big-pickle");
     ret->presets_dir = env_text("SANDBOXD_PRESETS_DIR", "/usr/share/sandboxd/presets");
     ret->console_dir = env_text("SANDBOXD_CONSOLE_DIR", "/usr/share/sandboxd/console");
+    ret->dns = env_text("SANDBOXD_DNS", "");
     ret->init_source = env_text("SANDBOXD_INIT_SOURCE", "/usr/lib/sandboxd/sandboxd-init");
     return config_numbers(ret, e) != 0 || config_domain(ret, e) != 0 || config_auth(ret, e) != 0
                ? -1

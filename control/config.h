@@ -39,6 +39,7 @@ struct config {
     const char *presets_dir;
     const char *console_dir;
     const char *init_source;
+    const char *dns; /* resolvers of sandboxes under runsc, comma separated, "" for the host's */
 };
 
 /* ERR_INVALID with one line naming setting and fix. Strings are borrowed from the environment or

@@ -153,13 +153,14 @@ int dirs_check_workspace(const char *data_dir, const struct ulid *id, uint32_t u
     return 0;
 }
 
-static int dirs_make_etc(const char *data_dir, const struct ulid *id, uint32_t uid, struct err *e)
+static int dirs_make_etc(const struct config *config, const struct ulid *id, uint32_t uid,
+                         struct err *e)
 {
     char dir[PATHS_MAX];
     char path[PATHS_MAX + 16];
     BUF_AUTO(passwd, 1024);
     BUF_AUTO(group, 512);
-    (void)paths_door(dir, data_dir, "etc", id);
+    (void)paths_door(dir, config->data_dir, "etc", id);
     if (dirs_make(dir, 0, 0, 0755, e) != 0) {
         return -1;
     }
@@ -179,27 +180,26 @@ static int dirs_make_etc(const char *data_dir, const struct ulid *id, uint32_t u
     }
     /* Looked at each time: the machine may have moved to other resolvers. */
     (void)snprintf(path, sizeof(path), "%s/resolv.conf", dir);
-    return resolv_write(path, e);
+    return resolv_write(path, config->dns, e);
 }
 
-int dirs_make_doors(const char *data_dir, uint32_t uid_base, const struct ulid *id, uint32_t uid,
-                    struct err *e)
+int dirs_make_doors(const struct config *config, const struct ulid *id, uint32_t uid, struct err *e)
 {
     const struct {
         const char *role;
         uid_t owner;
     } doors[] = {{"control", 0},
-                 {"in", PATHS_PREVIEW_UID(uid_base)},
-                 {"out", PATHS_CREDENTIALS_UID(uid_base)}};
+                 {"in", PATHS_PREVIEW_UID(config->uid_base)},
+                 {"out", PATHS_CREDENTIALS_UID(config->uid_base)}};
 
     char path[PATHS_MAX];
     for (size_t i = 0; i < ARRAY_LEN(doors); i++) {
-        (void)paths_door(path, data_dir, doors[i].role, id);
+        (void)paths_door(path, config->data_dir, doors[i].role, id);
         if (dirs_make(path, doors[i].owner, doors[i].owner, 0711, e) != 0) {
             return -1;
         }
     }
-    return dirs_make_etc(data_dir, id, uid, e);
+    return dirs_make_etc(config, id, uid, e);
 }
 
 void dirs_remove_doors(const char *data_dir, const struct ulid *id)

@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#include "control/config.h"
 #include "lib/err.h"
 #include "lib/ulid.h"
 
@@ -22,7 +23,7 @@ int dirs_make_workspace(const char *data_dir, const struct ulid *id, uint32_t ui
 int dirs_check_workspace(const char *data_dir, const struct ulid *id, uint32_t uid, struct err *e)
     MUST_CHECK;
 /* Doors, passwd and group of one sandbox. Idempotent. */
-int dirs_make_doors(const char *data_dir, uint32_t uid_base, const struct ulid *id, uint32_t uid,
-                    struct err *e) MUST_CHECK;
+int dirs_make_doors(const struct config *config, const struct ulid *id, uint32_t uid, struct err *e)
+    MUST_CHECK;
 /* Removes doors and run/etc of one sandbox. Idempotent. */
 void dirs_remove_doors(const char *data_dir, const struct ulid *id);

@@ -91,7 +91,7 @@ static int jobs_prepare(struct sandbox_service *s, const struct sandbox *b, stru
     const struct config *c = s->config;
     int made = b->creating ? dirs_make_workspace(c->data_dir, &b->id, b->uid, e)
                            : dirs_check_workspace(c->data_dir, &b->id, b->uid, e);
-    if (made != 0 || dirs_make_doors(c->data_dir, c->uid_base, &b->id, b->uid, e) != 0) {
+    if (made != 0 || dirs_make_doors(c, &b->id, b->uid, e) != 0) {
         return -1;
     }
     return s->hooks.listen(s->hooks.ctx, &b->id, e);

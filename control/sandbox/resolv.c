@@ -5,7 +5,6 @@
 #include "control/sandbox/resolv.h"
 
 #include "lib/buf.h"
-#include "lib/env.h"
 #include "lib/fd.h"
 #include "lib/mem.h"
 #include "lib/str.h"
@@ -60,10 +59,10 @@ static void resolv_add_file(struct buf *out, const char *path)
     }
 }
 
-int resolv_write(const char *path, struct err *e)
+int resolv_write(const char *path, const char *setting, struct err *e)
 {
     BUF_AUTO(out, RESOLV_OUT_BYTES);
-    resolv_add_setting(&out, str_of(env_text("SANDBOXD_DNS", "")));
+    resolv_add_setting(&out, str_of(setting));
     if (out.len == 0) {
         resolv_add_file(&out, "/etc/resolv.conf");
     }

@@ -6,5 +6,6 @@
 
 #include "lib/err.h"
 
-/* Makes it say SANDBOXD_DNS, else the host's resolvers that a sandbox can reach. ERR_IO. */
-int resolv_write(const char *path, struct err *e) MUST_CHECK;
+/* Makes it say the resolvers of the setting (comma separated, "" for none), else the host's that a
+ * sandbox can reach. ERR_IO. */
+int resolv_write(const char *path, const char *setting, struct err *e) MUST_CHECK;

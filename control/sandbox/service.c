@@ -84,9 +84,8 @@ static int service_adopt(struct sandbox_service *s, const struct sandbox_row *ro
     }
     /* Its supervisor dials from the first moment; a door that cannot be opened is that sandbox's
      * trouble, not ours. */
-    if (might_run &&
-        (dirs_make_doors(s->config->data_dir, s->config->uid_base, &row->id, b->uid, e) != 0 ||
-         s->hooks.listen(s->hooks.ctx, &row->id, e) != 0)) {
+    if (might_run && (dirs_make_doors(s->config, &row->id, b->uid, e) != 0 ||
+                      s->hooks.listen(s->hooks.ctx, &row->id, e) != 0)) {
         log_warn("a sandbox cannot be reached", "sandbox_id", row->id.text, "error", e->msg);
     }
     return 0;

@@ -157,8 +157,8 @@ def test_a_start_without_docker_waits_and_says_why(own, box, relay):
     try:
         own["engine"].start()
         own["control"].start()
-        said = wait_until(lambda: unready(own), 30, "/readyz answers")
-        assert "docker" in said.lower(), said
+        # The engine's own program may still be on its way when the first answer comes; that is said too.
+        wait_until(lambda: "docker" in (unready(own) or "").lower(), 30, "/readyz names Docker")
         own["engine"].assert_alive()
         own["control"].assert_alive()
         assert own.api.get("/v1/apps").status_code == 200
