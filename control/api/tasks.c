@@ -43,6 +43,17 @@ static void tasks_answer(struct api *api, struct http_request *r, struct http_re
     api_json(p, status);
 }
 
+/* An empty word is a mistake of the caller's, an absent one asks for the default. */
+static bool tasks_word_given(const struct json_value *body, const char *key, const char *value,
+                             struct http_response *p)
+{
+    if (json_get(body, key) && !value[0]) {
+        http_error(p, "invalid_request", "%s may not be empty; leave it out for the default", key);
+        return false;
+    }
+    return true;
+}
+
 void api_tasks_create(struct http_request *r, struct http_response *p, void *ctx)
 {
     static const char *const allowed[] = {"prompt", "agent", "model", "timeout_s", NULL};
@@ -61,6 +72,10 @@ void api_tasks_create(struct http_request *r, struct http_response *p, void *ctx
         !api_opt_text(body, "agent", 64, false, r->arena, &order.agent, p) ||
         !api_opt_text(body, "model", 200, false, r->arena, &order.model, p) ||
         !api_opt_int(body, "timeout_s", 1, TASK_TIMEOUT_S_MAX, &order.timeout_s, p)) {
+        return;
+    }
+    if (!tasks_word_given(body, "agent", order.agent, p) ||
+        !tasks_word_given(body, "model", order.model, p)) {
         return;
     }
     if (str_trim(str_of(order.prompt)).len == 0) {
