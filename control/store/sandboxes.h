@@ -77,7 +77,7 @@ int sandboxes_finish_delete(struct db *db, const struct ulid *id, struct err *e)
 /* Removes the row itself: undoes a create that kept nothing. */
 int sandboxes_forget(struct db *db, const struct ulid *id, struct err *e) MUST_CHECK;
 /* Those of the apps whose ids lie between both (inclusive), not deleted; at most max. For a page of
- * apps. */
+ * apps: only id, app, status, image, ports and disk use are filled. */
 int sandboxes_of_page(struct db *db, const struct ulid *first_app, const struct ulid *last_app,
                       size_t max, struct arena *a, struct sandbox_row **ret, size_t *ret_count,
                       struct err *e) MUST_CHECK;

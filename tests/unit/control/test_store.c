@@ -259,6 +259,11 @@ static void test_page_of_sandboxes(void **state)
     assert_int_equal(count, 2);
     assert_true(ulid_eq(&list[0].app_id, &apps[3].id));
     assert_true(ulid_eq(&list[1].app_id, &apps[2].id));
+    assert_int_equal(list[0].status, SANDBOX_CREATING);
+    assert_string_equal(list[0].image, "node-http");
+    assert_int_equal(list[0].port_count, 2);
+    assert_int_equal(list[0].web_port, 3000);
+    assert_int_equal(list[0].disk_bytes, -1);
     OK(sandboxes_list(db, arena, &list, &count, &e));
     assert_int_equal(count, 3);
 }
