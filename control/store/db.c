@@ -23,6 +23,7 @@
 #define DB_BUSY_MS             5000
 #define DB_CHECKPOINT_AFTER_MS 5000
 #define DB_BACKUP_EVERY_MS     (3600LL * 1000)
+#define DB_BACKUP_FIRST_MS     60000
 #define DB_BACKUP_PAGES        256
 #define DB_APPLICATION_ID      0x53625864 /* "SbXd" */
 
@@ -188,7 +189,8 @@ int db_open(const char *data_dir, struct db **ret, struct err *e)
     (void)pthread_mutex_init(&db->write_lock, NULL);
     (void)pthread_mutex_init(&db->read_lock, NULL);
     thread_cond_init(&db->read_free);
-    db->last_backup_ms = clock_mono_ms();
+    /* The first one soon after a start: a young installation is worth a backup too. */
+    db->last_backup_ms = clock_mono_ms() - DB_BACKUP_EVERY_MS + DB_BACKUP_FIRST_MS;
     /* A plain copy of the data directory may lack the -wal file; it restores from the backup. */
     if (access(db->path, F_OK) != 0 && access(db->backup, F_OK) == 0 &&
         rename(db->backup, db->path) == 0) {
@@ -207,7 +209,11 @@ void db_close(struct db *take_db)
     for (int i = 0; i < DB_READERS; i++) {
         db_conn_close(&take_db->readers[i]);
     }
+    struct err e;
     if (take_db->writer.handle) {
+        if (take_db->backup_due && db_backup(take_db, &e) != 0) {
+            log_warn("no backup was made at the stop", "error", e.msg);
+        }
         (void)sqlite3_wal_checkpoint_v2(take_db->writer.handle, NULL, SQLITE_CHECKPOINT_TRUNCATE,
                                         NULL, NULL);
     }
