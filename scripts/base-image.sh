@@ -35,7 +35,7 @@ make_from_packages() {
         die "debootstrap $suite failed: see the lines above; is a Debian mirror reachable?"
     fi
     add_updates "$dir/root"
-    rm -rf "$dir"/root/var/cache/apt/archives/*.deb "$dir"/root/var/lib/apt/lists/*
+    rm -rf "$dir"/root/var/cache/apt/* "$dir"/root/var/lib/apt/lists/*
     trust_host_ca "$dir/root"
     tar -C "$dir/root" --one-file-system -c . | docker import - "debian:$suite-slim" >/dev/null
 }
