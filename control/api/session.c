@@ -4,6 +4,8 @@
  */
 #include "control/api/session.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 
@@ -20,6 +22,7 @@
 #define SESSION_PASSWORD_BYTES_MAX 256
 #define SESSION_WRONG_MAX          10
 #define SESSION_LOCK_MS            60000
+#define SESSION_ADDRESS_BYTES      64
 #define SESSION_CLIENTS            256
 #define SESSION_CODE_KEY           "console_code_hash"
 #define SESSION_PASSWORD_KEY       "console_password"
@@ -27,7 +30,7 @@
 /* ---- wrong tries ---- */
 
 struct session_client {
-    char address[64];
+    char address[SESSION_ADDRESS_BYTES];
     int wrong;
     int64_t locked_until_ms;
     int64_t used_ms;
@@ -44,10 +47,22 @@ static struct str session_address(const struct http_request *r)
 {
     struct str list = http_header(r, "x-forwarded-for");
     struct str part = {"", 0};
+    struct in6_addr v6;
     while (list.len > 0 && str_split(&list, ',', &part)) {
     }
     part = str_trim(part);
-    return part.len > 0 && part.len < 64 ? part : str_of(r->peer);
+    if (part.len == 0 || part.len >= SESSION_ADDRESS_BYTES) {
+        return str_of(r->peer);
+    }
+    const char *text = arena_str(r->arena, part);
+    if (inet_pton(AF_INET6, text, &v6) != 1 || IN6_IS_ADDR_V4MAPPED(&v6)) {
+        return str_of(text);
+    }
+    /* Whoever has one IPv6 address has its whole /64. */
+    memset(v6.s6_addr + 8, 0, 8);
+    char network[INET6_ADDRSTRLEN] = "";
+    (void)inet_ntop(AF_INET6, &v6, network, sizeof(network));
+    return str_of(arena_strdup(r->arena, network));
 }
 
 /* The client's slot, or the one unused for longest. Under the lock. */
