@@ -74,8 +74,13 @@ const server = createServer(async (request, response) => {
 })
 
 // A WebSocket that sends back what it gets: enough of RFC 6455 for short text frames.
-function frame(payload) {
-  return Buffer.concat([Buffer.from([0x81, payload.length]), payload])
+const TEXT = 1
+const CLOSE = 8
+const PING = 9
+const PONG = 10
+
+function frame(opcode, payload) {
+  return Buffer.concat([Buffer.from([0x80 | opcode, payload.length]), payload])
 }
 
 function echoFrames(socket, pending) {
@@ -84,11 +89,12 @@ function echoFrames(socket, pending) {
     if (length > 125 || pending.length < 6 + length) break
     const mask = pending.subarray(2, 6)
     const payload = Buffer.from(pending.subarray(6, 6 + length).map((byte, at) => byte ^ mask[at % 4]))
-    if ((pending[0] & 0x0f) === 8) {
-      socket.end(Buffer.from([0x88, 0]))
+    const opcode = pending[0] & 0x0f
+    if (opcode === CLOSE) {
+      socket.end(frame(CLOSE, Buffer.alloc(0)))
       return Buffer.alloc(0)
     }
-    socket.write(frame(payload))
+    socket.write(frame(opcode === PING ? PONG : TEXT, payload))
     pending = pending.subarray(6 + length)
   }
   return pending
