@@ -150,9 +150,12 @@ render_dynamic() {
 # Traefik refuses a whole folder for one file that does not parse. Does it take this one? It is asked,
 # on a port of loopback that the kernel picks.
 accepts() { # folder
+    # Emptied here, not by the program behind &: its shell may open the file after we have read the last
+    # trial's words in it.
+    : >"$out/trial.log"
     "$traefik" --entryPoints.trial.address=127.0.0.1:0 --providers.file.directory="$1" --providers.file.watch=false \
         --log.level=DEBUG --log.format=json --global.checkNewVersion=false --global.sendAnonymousUsage=false \
-        >"$out/trial.log" 2>&1 &
+        >>"$out/trial.log" 2>&1 &
     trial=$!
     verdict=unknown
     tenths=0

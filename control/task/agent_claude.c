@@ -252,10 +252,10 @@ static void claude_line(struct agent_state *state, struct str line, agent_emit e
     }
     const struct json_value *event = json_root(doc);
     struct str type = json_get_str(event, "type");
-    bool subagent = json_get_str(event, "parent_tool_use_id").ptr != NULL;
-    if (str_is(type, "assistant") && !subagent) {
+    bool nested = json_get_str(event, "parent_tool_use_id").ptr != NULL;
+    if (str_is(type, "assistant") && !nested) {
         claude_assistant(state, event, emit, ctx);
-    } else if (str_is(type, "user") && !subagent) {
+    } else if (str_is(type, "user") && !nested) {
         claude_user(state, event, emit, ctx);
     } else if (str_is(type, "result")) {
         claude_result(state, event, emit, ctx);
