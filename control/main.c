@@ -15,12 +15,11 @@
 #include "lib/clock.h"
 #include "lib/env.h"
 #include "lib/fd.h"
-#include "lib/fetch.h"
 #include "lib/log.h"
 
 /* Each arena of malloc keeps memory of its own; our threads allocate little and seldom at once. */
 #define MAIN_ARENAS_MAX 2
-#define MAIN_STOP_S 25
+#define MAIN_STOP_S     25
 
 static void main_process_setup(void)
 {
@@ -99,7 +98,7 @@ static int main_serve(const struct config *config)
     sigset_t set;
     int caught = 0;
     main_block_signals(&set);
-    if (fetch_global_init(&e) != 0 || main_start(&parts, config, &e) != 0) {
+    if (main_start(&parts, config, &e) != 0) {
         log_die("%s", e.msg);
     }
     log_info("sandboxd serves", "version", CONFIG_VERSION);

@@ -2,6 +2,7 @@
  * The reaper: puts idle sandboxes to sleep, keeps their last activity on disk, measures workspaces.
  * One thread.
  */
+#include <malloc.h>
 #include <stdio.h>
 
 #include "control/sandbox/table.h"
@@ -12,6 +13,7 @@
 #include "lib/thread.h"
 
 #define REAPER_TICK_MS           1000
+#define REAPER_TRIM_MS           5000
 #define REAPER_NOTE_MS           60000
 #define REAPER_MEASURE_MS        60000
 #define REAPER_MEASURE_BUDGET_MS 2000
@@ -131,6 +133,7 @@ static void reaper_measure(struct sandbox_service *s)
 void *reaper_run(void *service)
 {
     struct sandbox_service *s = service;
+    int64_t trim_ms = clock_mono_ms() + REAPER_TRIM_MS;
     while (!atomic_load(&s->stopping)) {
         bool ready = false;
         {
@@ -143,6 +146,11 @@ void *reaper_run(void *service)
             reaper_measure(s);
         }
         db_maintain(s->db);
+        if (clock_mono_ms() >= trim_ms) {
+            /* What start and bursts of requests left free goes back to the machine. */
+            (void)malloc_trim(0);
+            trim_ms = clock_mono_ms() + REAPER_TRIM_MS;
+        }
         clock_sleep_ms(REAPER_TICK_MS);
     }
     return NULL;
