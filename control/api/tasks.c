@@ -119,11 +119,14 @@ void api_tasks_page(struct api *api, struct http_request *r, struct http_respons
     json_begin(&w, &p->body);
     json_object(&w, NULL);
     json_array(&w, "tasks");
+    size_t bytes = 0;
     for (size_t i = 0; i < count; i++) {
         render_task(&w, &tasks[i]);
+        bytes += tasks_row_bytes(&tasks[i]);
     }
     json_array_end(&w);
-    json_text(&w, "next_cursor", count == (size_t)limit ? tasks[count - 1].id.text : NULL);
+    bool more = count == (size_t)limit || bytes >= TASKS_PAGE_BYTES;
+    json_text(&w, "next_cursor", more ? tasks[count - 1].id.text : NULL);
     json_object_end(&w);
     api_json(p, 200);
 }

@@ -222,9 +222,13 @@ static void server_linger(const struct http_request *r)
     }
 }
 
-static void server_write(struct http_request *r, const struct http_response *p)
+static void server_write(struct http_request *r, struct http_response *p)
 {
     BUF_AUTO(out, HTTP_ANSWER_BYTES_MAX + 65536);
+    if (!buf_ok(&p->body)) {
+        http_error(p, "internal", "the answer is longer than %lu bytes; ask for less at once",
+                   (unsigned long)HTTP_ANSWER_BYTES_MAX);
+    }
     http_render(p, r->request_id, &out);
     size_t len = out.len;
     if (strcmp(r->method, "HEAD") == 0 && p->status != 204 && p->status != 304) {

@@ -115,14 +115,21 @@ int tasks_next_queued(struct db *db, const struct ulid *sandbox_id, struct arena
                    : (rc > 0 ? 0 : -1);
 }
 
+size_t tasks_row_bytes(const struct task_row *row)
+{
+    return strlen(row->prompt) + strlen(row->agent_message) + strlen(row->error_message);
+}
+
 static int tasks_collect(struct db *db, struct db_conn *conn, struct db_rows *rows, size_t max,
                          struct arena *a, struct task_row **ret, size_t *ret_count, struct err *e)
 {
     struct task_row *list = arena_alloc(a, sizeof(*list) * (max > 0 ? max : 1));
     size_t count = 0;
     int rc = rows ? 1 : -1;
-    while (rc > 0 && count < max && (rc = db_next(rows, e)) > 0) {
-        tasks_read(rows, a, &list[count++]);
+    size_t bytes = 0;
+    while (rc > 0 && count < max && bytes < TASKS_PAGE_BYTES && (rc = db_next(rows, e)) > 0) {
+        tasks_read(rows, a, &list[count]);
+        bytes += tasks_row_bytes(&list[count++]);
     }
     db_rows_end(rows);
     db_read_end(db, conn);

@@ -61,8 +61,12 @@ int tasks_insert(struct db *db, const struct task_row *row, struct err *e) MUST_
 /* ERR_NOT_FOUND. */
 int tasks_get(struct db *db, const struct ulid *id, struct arena *a, struct task_row *ret,
               struct err *e) MUST_CHECK;
-/* Newest first of one sandbox or one app (exactly one of both is not NULL), ids below before (""
- * for all). */
+/* Texts of one page: prompts are long, and a page must fit into memory and into one answer. */
+#define TASKS_PAGE_BYTES (1024UL * 1024)
+/* Bytes of a row's texts, as they count for a page. */
+size_t tasks_row_bytes(const struct task_row *row);
+/* At most limit, and no more once their texts are TASKS_PAGE_BYTES together. Newest first of one
+ * sandbox or one app (exactly one of both is not NULL), ids below before ("" for all). */
 int tasks_list(struct db *db, const struct ulid *sandbox_id, const struct ulid *app_id,
                const char *before, int limit, struct arena *a, struct task_row **ret,
                size_t *ret_count, struct err *e) MUST_CHECK;

@@ -195,11 +195,52 @@ static void test_restart(void **state)
     assert_int_equal(events[1].seq, 2);
 }
 
+/* Long prompts make short pages: everything is still found, page by page. */
+static void test_pages_are_bounded(void **state)
+{
+    (void)state;
+
+    enum {
+        ROWS = 10,
+        PROMPT_BYTES = 256 * 1024,
+        PER_PAGE = TASKS_PAGE_BYTES / PROMPT_BYTES
+    };
+    struct sandbox_row sandbox = make_sandbox();
+    struct arena *page AUTO(arena) = arena_new(16UL * 1024 * 1024);
+    char *prompt AUTOFREE = mem_alloc(PROMPT_BYTES + 1);
+    memset(prompt, 'x', PROMPT_BYTES);
+    for (int i = 0; i < ROWS; i++) {
+        struct task_row task = {.id = ulid_new(),
+                                .app_id = sandbox.app_id,
+                                .sandbox_id = sandbox.id,
+                                .agent = "opencode",
+                                .model = "",
+                                .prompt = prompt,
+                                .timeout_s = 60,
+                                .created_at = 1};
+        OK(tasks_insert(db, &task, &e));
+    }
+    char before[ULID_LEN + 1] = "";
+    size_t seen = 0;
+    size_t count = 0;
+    do {
+        struct task_row *list = NULL;
+        arena_reset(page);
+        OK(tasks_list(db, &sandbox.id, NULL, before, 200, page, &list, &count, &e));
+        assert_true(count <= PER_PAGE);
+        seen += count;
+        if (count > 0) {
+            memcpy(before, list[count - 1].id.text, sizeof(before));
+        }
+    } while (count > 0);
+    assert_int_equal(seen, ROWS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_STORE(test_life),  WITH_STORE(test_events),  WITH_STORE(test_event_too_long),
-        WITH_STORE(test_lists), WITH_STORE(test_restart),
+        WITH_STORE(test_lists), WITH_STORE(test_restart), WITH_STORE(test_pages_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
