@@ -4,7 +4,9 @@
  */
 #include "control/api/api.h"
 
-#define TASK_STREAM_BATCH       100
+#define TASK_STREAM_BATCH 100
+/* What is written at once; one more event may follow it, far below what a stream may queue. */
+#define TASK_STREAM_BYTES       (1024UL * 1024)
 #define TASK_STREAM_ARENA_BYTES (128UL * 1024 * 1024)
 
 /* Task of the path, which must belong to the sandbox of the path. */
@@ -203,16 +205,18 @@ static enum http_pump tasks_stream_pump(void *ctx, struct buf *out, bool expired
         0) {
         return HTTP_PUMP_END;
     }
-    for (size_t i = 0; i < count; i++) {
-        buf_printf(out, "id: %lld\nevent: %s\ndata: %s\n\n", (long long)events[i].seq,
-                   events[i].type, events[i].data);
-        s->sent_seq = events[i].seq;
-        done = str_is(str_of(events[i].type), "done");
+    size_t sent = 0;
+    for (; sent < count && out->len < TASK_STREAM_BYTES; sent++) {
+        const struct task_event_row *event = &events[sent];
+        buf_printf(out, "id: %lld\nevent: %s\ndata: %s\n\n", (long long)event->seq, event->type,
+                   event->data);
+        s->sent_seq = event->seq;
+        done = str_is(str_of(event->type), "done");
     }
     if (done) {
         return HTTP_PUMP_END;
     }
-    return count == TASK_STREAM_BATCH ? HTTP_PUMP_MORE : HTTP_PUMP_WAIT;
+    return sent < count || count == TASK_STREAM_BATCH ? HTTP_PUMP_MORE : HTTP_PUMP_WAIT;
 }
 
 /* Where the client wants to go on: Last-Event-ID of a reconnecting EventSource, or ?since=. */
