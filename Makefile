@@ -99,10 +99,12 @@ sources_of = $(sort $(shell find $(1) -name '*.c' 2>/dev/null))
 
 # ---- what each room links --------------------------------------------------------------------------
 
-PROGRAM_control := sandboxd
-PROGRAM_engine := sandboxd-engine
-PROGRAM_proxy := sandboxd-proxy
-PROGRAM_supervisor := sandboxd-init
+# Name of the program and of its main file, without .c. The proxies are two programs, so that the one
+# which faces visitors is linked without libcurl and the forty libraries behind it.
+PROGRAMS_control := sandboxd:main
+PROGRAMS_engine := sandboxd-engine:main
+PROGRAMS_proxy := sandboxd-preview-proxy:main_preview sandboxd-credentials-proxy:main_credentials
+PROGRAMS_supervisor := sandboxd-init:main
 
 # lib/ is an archive: a program gets only the members it refers to, so that PID 1 cannot pull in curl
 # by accident; it would not link.
@@ -194,9 +196,13 @@ build/$(1)/obj/tests/%.o: CFLAGS_extra := $(if $(filter fuzz,$(1)),,$(CFLAGS_tes
 endef
 $(foreach p,$(PROFILES),$(eval $(call PROFILE_RULES,$(p))))
 
-# $(1) profile, $(2) room: everything but the room's main.c, as an archive.
+program_name = $(firstword $(subst :, ,$(1)))
+program_main = $(lastword $(subst :, ,$(1)))
+mains_of = $(foreach p,$(PROGRAMS_$(1)),$(1)/$(call program_main,$(p)).c)
+
+# $(1) profile, $(2) room: everything but the room's main files, as an archive.
 define ROOM_RULES
-OBJECTS_$(1)_$(2) := $(patsubst %.c,build/$(1)/obj/%.o,$(filter-out $(2)/main.c,$(call sources_of,$(2))))
+OBJECTS_$(1)_$(2) := $(patsubst %.c,build/$(1)/obj/%.o,$(filter-out $(call mains_of,$(2)),$(call sources_of,$(2))))
 
 # A source that was removed leaves its object behind; the list makes the archive anew.
 build/$(1)/lib/$(2).list: FORCE
@@ -207,21 +213,20 @@ build/$(1)/lib/$(2).a: build/$(1)/lib/$(2).list $$(OBJECTS_$(1)_$(2))
 endef
 $(foreach p,$(PROFILES),$(foreach r,$(ROOMS),$(eval $(call ROOM_RULES,$(p),$(r)))))
 
-PROGRAM_ROOMS := $(foreach r,$(ROOMS),$(if $(PROGRAM_$(r)),$(if $(wildcard $(r)/main.c),$(r))))
-programs = $(foreach r,$(PROGRAM_ROOMS),build/$(1)/bin/$(PROGRAM_$(r)))
+programs = $(foreach r,$(ROOMS),$(foreach p,$(PROGRAMS_$(r)),build/$(1)/bin/$(call program_name,$(p))))
 
-# $(1) profile, $(2) room
+# $(1) profile, $(2) room, $(3) program
 define PROGRAM_RULES
-build/$(1)/bin/$(PROGRAM_$(2)): build/$(1)/obj/$(2)/main.o build/$(1)/lib/$(2).a build/$(1)/lib/lib.a
+build/$(1)/bin/$(call program_name,$(3)): build/$(1)/obj/$(2)/$(call program_main,$(3)).o build/$(1)/lib/$(2).a build/$(1)/lib/lib.a
 	@mkdir -p $$(@D)
 	$$(if $$(V),,@echo '  LINK  $$@')
 	$$(Q)$(CC) $(or $(PIE_$(2)_$(1)),$(PIE)) $(LDFLAGS_$(1)) -o $$@$$(TMP) $$^ $(LIBS_$(2)) && mv $$@$$(TMP) $$@
 endef
-$(foreach p,release asan tsan,$(foreach r,$(filter-out lib,$(ROOMS)),$(eval $(call PROGRAM_RULES,$(p),$(r)))))
+$(foreach p,release asan tsan,$(foreach r,$(ROOMS),$(foreach g,$(PROGRAMS_$(r)),$(eval $(call PROGRAM_RULES,$(p),$(r),$(g))))))
 
 .PHONY: all programs
 programs: $(call programs,$(PROFILE))
-all: programs build/openapi.json $(if $(filter release,$(PROFILE)),$(if $(PROGRAM_ROOMS),build/release/hardening.ok))
+all: programs build/openapi.json $(if $(filter release,$(PROFILE)),build/release/hardening.ok)
 
 # The description of the API as sandboxd serves it; it must know every route.
 build/openapi.json: docs/openapi.yaml scripts/openapi-json.py control/api/routes.c control/http/errors.c

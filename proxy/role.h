@@ -1,5 +1,5 @@
 /*
- * The two roles of the program. Main thread.
+ * The two roles, a program each. Main thread.
  */
 #pragma once
 

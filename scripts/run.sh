@@ -34,7 +34,7 @@ case $SANDBOXD_DATA_DIR/ in
 "$SANDBOXD_TEST_DIR"/*) ;;
 *) die "SANDBOXD_DATA_DIR=$SANDBOXD_DATA_DIR must lie below $SANDBOXD_TEST_DIR: only that is mounted here" ;;
 esac
-for program in sandboxd sandboxd-engine sandboxd-proxy sandboxd-init; do
+for program in sandboxd sandboxd-engine sandboxd-preview-proxy sandboxd-credentials-proxy sandboxd-init; do
     [ -x "$bin/$program" ] || die "$bin/$program is missing: make did not build it"
 done
 
@@ -76,8 +76,8 @@ trap stop_all EXIT
 trap 'exit 130' INT TERM
 start "$bin/sandboxd-engine"
 start "$bin/sandboxd"
-as_proxy 999 "$bin/sandboxd-proxy" preview --data-dir "$SANDBOXD_DATA_DIR" --port "$PREVIEW_PORT"
-as_proxy 998 "$bin/sandboxd-proxy" credentials --data-dir "$SANDBOXD_DATA_DIR"
+as_proxy 999 "$bin/sandboxd-preview-proxy" --data-dir "$SANDBOXD_DATA_DIR" --port "$PREVIEW_PORT"
+as_proxy 998 "$bin/sandboxd-credentials-proxy" --data-dir "$SANDBOXD_DATA_DIR"
 cat <<WORDS
 
   export API=http://127.0.0.1:$API_PORT

@@ -111,9 +111,9 @@ class Stack:
         data = str(self.data)
         self._add("engine", [], self.settings, 0)
         self._add("control", [], self.settings, 0)
-        preview = ["preview", "--data-dir", data, "--port", str(self.preview_port)]
+        preview = ["--data-dir", data, "--port", str(self.preview_port)]
         self._add("preview", preview, {}, self.uid_base - PREVIEW_UID_BELOW)
-        credentials = ["credentials", "--data-dir", data]
+        credentials = ["--data-dir", data]
         self._add("credentials", credentials, {}, self.uid_base - CREDENTIALS_UID_BELOW)
 
     def _install_share(self):

@@ -30,8 +30,8 @@ CAPABILITIES = {
 BINARIES = {
     "engine": "sandboxd-engine",
     "control": "sandboxd",
-    "preview": "sandboxd-proxy",
-    "credentials": "sandboxd-proxy",
+    "preview": "sandboxd-preview-proxy",
+    "credentials": "sandboxd-credentials-proxy",
 }
 # Symbols would be read by a program that may not: a report without lines is enough to fail a test.
 SANITISER_ENV = {

@@ -1,4 +1,4 @@
-"""The two neighbours of sandboxd-proxy, written from docs/protocols.md: sandboxd's broker socket and the relay of a sandbox.
+"""The two neighbours of a proxy, written from docs/protocols.md: sandboxd's broker socket and the relay of a sandbox.
 
 Both run in threads, keep what they were told, and do what a test says. Nothing of the proxy itself is imitated.
 """
@@ -277,10 +277,10 @@ class Relay:
 
 
 class Proxy:
-    """One running sandboxd-proxy."""
+    """One running proxy."""
 
     def __init__(self, program, role, data_dir, port=None, env=None, before=()):
-        self.argv = [*before, str(program), role, "--data-dir", str(data_dir)]
+        self.argv = [*before, str(program), "--data-dir", str(data_dir)]
         if port:
             self.argv += ["--port", str(port)]
         self.port = port

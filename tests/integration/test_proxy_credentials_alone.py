@@ -1,4 +1,4 @@
-"""The credentials role of sandboxd-proxy by itself: the real program between a scripted sandboxd and scripted providers."""
+"""sandboxd-credentials-proxy by itself: the real program between a scripted sandboxd and scripted providers."""
 
 import datetime
 import ipaddress
@@ -18,7 +18,7 @@ from cryptography.x509.oid import NameOID
 from tests.integration.proxy_fakes import App, Broker, Client, Proxy, encode, new_id, wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = ROOT / "build/asan/bin/sandboxd-proxy"
+PROGRAM = ROOT / "build/asan/bin/sandboxd-credentials-proxy"
 TOKEN = "tk_the-tasks-own-token"
 KEY = "sk-real-key-of-the-owner"
 PATHS = ["POST /v1/messages", "POST /chat/completions", "POST /responses", "GET /models", "GET /models/*", "POST /echo",

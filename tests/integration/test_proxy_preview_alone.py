@@ -1,4 +1,4 @@
-"""The preview role of sandboxd-proxy by itself: the real program between a scripted sandboxd, a scripted relay and real apps."""
+"""sandboxd-preview-proxy by itself: the real program between a scripted sandboxd, a scripted relay and real apps."""
 
 import concurrent.futures
 import hashlib
@@ -17,7 +17,7 @@ from tests.integration.proxy_fakes import (App, Broker, Client, Proxy, Relay, en
                                             wait_for)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = ROOT / "build/asan/bin/sandboxd-proxy"
+PROGRAM = ROOT / "build/asan/bin/sandboxd-preview-proxy"
 APP_PORT = 3000
 
 
