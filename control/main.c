@@ -16,6 +16,7 @@
 #include "lib/env.h"
 #include "lib/fd.h"
 #include "lib/log.h"
+#include "lib/version.h"
 
 /* Each arena of malloc keeps memory of its own; our threads allocate little and seldom at once. */
 #define MAIN_ARENAS_MAX 2
@@ -101,7 +102,7 @@ static int main_serve(const struct config *config)
     if (main_start(&parts, config, &e) != 0) {
         log_die("%s", e.msg);
     }
-    log_info("sandboxd serves", "version", CONFIG_VERSION);
+    log_info("sandboxd serves", "version", CONFIG_VERSION, "commit", version_text());
     (void)sigwait(&set, &caught);
     log_info("sandboxd stops");
     main_stop(&parts);
@@ -144,7 +145,7 @@ int main(int argc, char **argv)
     main_process_setup();
     main_log_setup();
     if (argc == 2 && str_is(verb, "version")) {
-        (void)printf("sandboxd %s\n", CONFIG_VERSION);
+        (void)printf("sandboxd %s (%s)\n", CONFIG_VERSION, version_text());
         return 0;
     }
     if (argc > 2 || (argc == 2 && !str_is(verb, "console-code"))) {

@@ -19,7 +19,7 @@
 #include "engine/figures.h"
 #include "engine/hub.h"
 #include "engine/server.h"
-#include "engine/version.h"
+#include "lib/version.h"
 #include "lib/clock.h"
 #include "lib/fd.h"
 #include "lib/fetch.h"

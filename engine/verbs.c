@@ -15,7 +15,7 @@
 #include "engine/peer.h"
 #include "engine/ports.h"
 #include "engine/runtime.h"
-#include "engine/version.h"
+#include "lib/version.h"
 #include "lib/log.h"
 #include "lib/paths.h"
 

@@ -1,7 +1,7 @@
 /*
  * The commit this program was built from. Constant.
  */
-#include "engine/version.h"
+#include "lib/version.h"
 
 #ifndef SANDBOXD_VERSION
 #    define SANDBOXD_VERSION "unknown"
