@@ -19,12 +19,12 @@
 #include "engine/figures.h"
 #include "engine/hub.h"
 #include "engine/server.h"
-#include "lib/version.h"
 #include "lib/clock.h"
 #include "lib/fd.h"
 #include "lib/fetch.h"
 #include "lib/log.h"
 #include "lib/paths.h"
+#include "lib/version.h"
 
 #define PROGRAM    "sandboxd-engine"
 #define NOFILE_MAX 65536U

@@ -15,9 +15,9 @@
 #include "engine/peer.h"
 #include "engine/ports.h"
 #include "engine/runtime.h"
-#include "lib/version.h"
 #include "lib/log.h"
 #include "lib/paths.h"
+#include "lib/version.h"
 
 #define MEMORY_MIN_BYTES (64ULL << 20)
 #define CPUS_MILLI_MAX   1000000U
