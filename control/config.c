@@ -12,6 +12,7 @@
 
 #define CONFIG_DATA_DIR_BYTES_MAX 200
 #define CONFIG_TOKEN_BYTES_MIN    16
+#define CONFIG_WAKES_MAX          100000
 
 bool config_domain_is_local(const struct config *c)
 {
@@ -96,6 +97,25 @@ static int config_auth(struct config *c, struct err *e)
     return 0;
 }
 
+static int config_access(struct config *c, struct err *e)
+{
+    const char *text = env_text("SANDBOXD_PREVIEW_ACCESS", "public");
+    uint64_t of_one = 0;
+    uint64_t of_all = 0;
+    if (!str_is(str_of(text), "public") && !str_is(str_of(text), "private")) {
+        return err_set(e, ERR_INVALID, 0,
+                       "SANDBOXD_PREVIEW_ACCESS is \"%.32s\"; public or private is accepted", text);
+    }
+    c->preview_private = str_is(str_of(text), "private");
+    if (env_u64("SANDBOXD_WAKES_PER_MINUTE_PER_CLIENT", 0, CONFIG_WAKES_MAX, 10, &of_one, e) != 0 ||
+        env_u64("SANDBOXD_WAKES_PER_MINUTE", 0, CONFIG_WAKES_MAX, 60, &of_all, e) != 0) {
+        return -1;
+    }
+    c->wakes_per_minute_per_client = (int64_t)of_one;
+    c->wakes_per_minute = (int64_t)of_all;
+    return 0;
+}
+
 static int config_numbers(struct config *c, struct err *e)
 {
     uint64_t base = 0;
@@ -136,7 +156,8 @@ int config_load(struct config *ret, struct err *e)
     ret->console_dir = env_text("SANDBOXD_CONSOLE_DIR", "/usr/share/sandboxd/console");
     ret->dns = env_text("SANDBOXD_DNS", "");
     ret->init_source = env_text("SANDBOXD_INIT_SOURCE", "/usr/lib/sandboxd/sandboxd-init");
-    return config_numbers(ret, e) != 0 || config_domain(ret, e) != 0 || config_auth(ret, e) != 0
+    return config_numbers(ret, e) != 0 || config_access(ret, e) != 0 ||
+                   config_domain(ret, e) != 0 || config_auth(ret, e) != 0
                ? -1
                : 0;
 }

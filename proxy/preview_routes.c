@@ -84,6 +84,7 @@ static void row_save(struct ids_entry *entry, void *ctx)
     add_ports(&w, "port", &r->ports);
     add_ports(&w, "open", &r->open);
     record_adds(&w, "access", r->is_private ? "private" : "public");
+    record_addn(&w, "epoch", (int64_t)r->access_epoch);
     record_addn(&w, "usual_ms", r->usual_ms);
     (void)record_end(&w);
 }
@@ -182,6 +183,7 @@ static void take_route(const struct record *rec)
     r->usual_ms = record_get_u64(rec, "usual_ms", 86400000, &number) ? (int64_t)number : 0;
     r->state = state_of(record_get(rec, "state"));
     r->is_private = !str_is(record_get(rec, "access"), "public");
+    r->access_epoch = record_get_u64(rec, "epoch", INT64_MAX, &number) ? number : 0;
     r->is_fresh = true;
     take_ports(rec, "port", &r->ports);
     take_ports(rec, "open", &r->open);

@@ -62,7 +62,8 @@ struct route {
     enum route_state state;
     struct route_ports ports, open;
     bool is_private;
-    bool is_fresh; /* sent since the last hello */
+    uint64_t access_epoch; /* what a pass must name */
+    bool is_fresh;         /* sent since the last hello */
     int64_t usual_ms;
     char phase[24];
     char *detail; /* owned; NULL: none */

@@ -4,12 +4,30 @@
 #include <stdio.h>
 
 #include "control/api/api.h"
+#include "control/store/access.h"
 #include "lib/clock.h"
 
 #define APP_NAME_BYTES_MAX        128
 #define APP_DESCRIPTION_BYTES_MAX 2048
 #define APP_MEMORY_BYTES_MIN      (64LL << 20)
 #define APP_MEMORY_BYTES_MAX      (1LL << 40)
+
+/* "public" or "private"; NULL when the body does not say. False fills p. */
+static bool apps_access(const struct json_value *body, struct http_request *r,
+                        struct http_response *p, const char **ret)
+{
+    *ret = NULL;
+    if (!api_opt_text(body, "preview_access", 16, false, r->arena, ret, p)) {
+        return false;
+    }
+    if (*ret && strcmp(*ret, "public") != 0 && strcmp(*ret, "private") != 0) {
+        http_error(p, "invalid_request",
+                   "preview_access must be \"public\" (whoever has the address) or \"private\" "
+                   "(you, signed in to the console)");
+        return false;
+    }
+    return true;
+}
 
 static bool apps_load(struct api *api, struct http_request *r, struct http_response *p,
                       struct app_row *ret)
@@ -40,14 +58,16 @@ static void apps_answer(struct api *api, struct http_request *r, struct http_res
 
 void api_apps_create(struct http_request *r, struct http_response *p, void *ctx)
 {
-    static const char *const allowed[] = {"name", "description", "runtime_preset", "memory_bytes",
-                                          NULL};
+    static const char *const allowed[] = {"name",         "description",    "runtime_preset",
+                                          "memory_bytes", "preview_access", NULL};
     struct api *api = ctx;
     struct err e;
     struct app_row app = {.name = "", .description = "", .runtime_preset = "react-vite"};
+    const char *access = NULL;
     struct json_doc *doc AUTO(json_doc) = api_body(r, p, allowed);
     const struct json_value *body = doc ? json_root(doc) : NULL;
-    if (!body || !api_opt_text(body, "name", APP_NAME_BYTES_MAX, false, r->arena, &app.name, p) ||
+    if (!body || !apps_access(body, r, p, &access) ||
+        !api_opt_text(body, "name", APP_NAME_BYTES_MAX, false, r->arena, &app.name, p) ||
         !api_opt_text(body, "description", APP_DESCRIPTION_BYTES_MAX, true, r->arena,
                       &app.description, p) ||
         !api_opt_text(body, "runtime_preset", 64, false, r->arena, &app.runtime_preset, p) ||
@@ -66,6 +86,7 @@ void api_apps_create(struct http_request *r, struct http_response *p, void *ctx)
         return;
     }
     app.id = ulid_new();
+    app.is_private = access ? strcmp(access, "private") == 0 : api->config->preview_private;
     app.created_at = clock_unix_ms();
     app.updated_at = app.created_at;
     if (apps_insert(api->db, &app, &e) != 0) {
@@ -136,17 +157,43 @@ void api_apps_get(struct http_request *r, struct http_response *p, void *ctx)
     }
 }
 
+/* Ends what was open before the answer goes out. */
+static int apps_set_access(struct api *api, const struct http_request *r, const struct ulid *id,
+                           const char *access, struct err *e)
+{
+    bool changed = false;
+    if (!access) {
+        return 0;
+    }
+    if (access_set(api->db, id, strcmp(access, "private") == 0, &changed, e) != 0) {
+        return -1;
+    }
+    if (changed) {
+        sandbox_access_changed(api->sandboxes, id);
+        events_add(api->db,
+                   &(struct event_row){.kind = "app.preview_access_changed",
+                                       .actor = r->actor,
+                                       .app_id = id->text,
+                                       .payload = strcmp(access, "private") == 0
+                                                      ? "{\"preview_access\":\"private\"}"
+                                                      : "{\"preview_access\":\"public\"}"});
+    }
+    return 0;
+}
+
 void api_apps_patch(struct http_request *r, struct http_response *p, void *ctx)
 {
-    static const char *const allowed[] = {"name", "description", NULL};
+    static const char *const allowed[] = {"name", "description", "preview_access", NULL};
     struct api *api = ctx;
     struct err e;
     struct app_row app;
     const char *name = NULL;
     const char *description = NULL;
+    const char *access = NULL;
     struct json_doc *doc AUTO(json_doc) = api_body(r, p, allowed);
     const struct json_value *body = doc ? json_root(doc) : NULL;
-    if (!body || !api_opt_text(body, "name", APP_NAME_BYTES_MAX, false, r->arena, &name, p) ||
+    if (!body || !apps_access(body, r, p, &access) ||
+        !api_opt_text(body, "name", APP_NAME_BYTES_MAX, false, r->arena, &name, p) ||
         !api_opt_text(body, "description", APP_DESCRIPTION_BYTES_MAX, true, r->arena, &description,
                       p)) {
         return;
@@ -159,6 +206,7 @@ void api_apps_patch(struct http_request *r, struct http_response *p, void *ctx)
         return;
     }
     if (apps_update(api->db, &app.id, name, description, &e) != 0 ||
+        apps_set_access(api, r, &app.id, access, &e) != 0 ||
         apps_get(api->db, &app.id, r->arena, &app, &e) != 0) {
         http_error_from(p, &e);
         return;

@@ -63,6 +63,7 @@ void render_app(struct json_writer *w, const struct api *api, const struct http_
     json_text(w, "name", app->name);
     json_text(w, "description", app->description);
     json_text(w, "runtime_preset", app->runtime_preset);
+    json_text(w, "preview_access", app->is_private ? "private" : "public");
     if (sandbox) {
         json_object(w, "sandbox");
         json_text(w, "sandbox_id", sandbox->id.text);
@@ -106,8 +107,10 @@ static void render_preview(struct json_writer *w, const struct api *api,
     struct sandbox_view view;
     struct err e;
     const char *status = "asleep";
+    bool is_known = sandbox_look(api->sandboxes, &row->id, &view, &e) == 0;
+    bool is_private = !is_known || view.is_private;
     json_object(w, "preview");
-    if (sandbox_look(api->sandboxes, &row->id, &view, &e) == 0 && view.status == SANDBOX_RUNNING) {
+    if (is_known && view.status == SANDBOX_RUNNING) {
         status = "waiting";
         for (size_t i = 0; i < view.open_count; i++) {
             status = view.open[i] == row->web_port ? "ready" : status;
@@ -117,8 +120,10 @@ static void render_preview(struct json_writer *w, const struct api *api,
     }
     json_text(w, "status", status);
     json_int(w, "port", row->web_port);
-    json_text(w, "access", "public");
-    json_text(w, "note", "whoever has the preview address can load the app");
+    json_text(w, "access", is_private ? "private" : "public");
+    json_text(w, "note",
+              is_private ? "only you, signed in to the console, can load the app"
+                         : "whoever has the preview address can load the app");
     json_object_end(w);
 }
 

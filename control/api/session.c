@@ -250,6 +250,7 @@ void api_session_setup(struct http_request *r, struct http_response *p, void *ct
         http_error_from(p, &e);
         return;
     }
+    sandbox_access_sweep(api->sandboxes);
     session_event(api, "console.password_set", "info");
     session_begin(api, r, p);
 }
@@ -298,6 +299,7 @@ void api_session_close(struct http_request *r, struct http_response *p, void *ct
             return;
         }
     }
+    sandbox_access_sweep(api->sandboxes);
     session_set_cookie(api, r, p, "", 0);
     p->status = 204;
 }

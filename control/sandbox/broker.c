@@ -132,7 +132,8 @@ static void broker_add_route(struct buf *out, const struct sandbox *b)
     for (size_t i = 0; i < b->open_count; i++) {
         record_addn(&w, "open", b->open[i]);
     }
-    record_adds(&w, "access", "public");
+    record_adds(&w, "access", b->is_private ? "private" : "public");
+    record_addn(&w, "epoch", b->access_epoch);
     record_addn(&w, "usual_ms", b->usual_start_ms);
     record_adds(&w, "phase", broker_phase(b));
     record_adds(&w, "detail", b->detail);
@@ -147,6 +148,8 @@ static void broker_add_settings(struct broker *br, struct buf *out)
     record_adds(&w, "console_host", c->console_host);
     record_addn(&w, "http_port", c->http_port);
     record_addb(&w, "tls", c->preview_tls);
+    record_addn(&w, "wakes_per_minute_per_client", c->wakes_per_minute_per_client);
+    record_addn(&w, "wakes_per_minute", c->wakes_per_minute);
     /* Hashes only: the proxy keeps a token that is shown to a preview from the app behind it. */
     for (unsigned i = 0; i < c->token_count; i++) {
         char hash[CRYPTO_SHA256_HEX];
@@ -409,6 +412,7 @@ void *broker_run(void *service)
     for (size_t i = 0; i < BROKER_CONNECTIONS; i++) {
         br->connections[i].fd = -1;
     }
+    int64_t swept_ms = 0;
     while (!atomic_load(&br->service->stopping)) {
         struct pollfd p[2 + BROKER_CONNECTIONS] = {
             {.fd = br->listen_fd, .events = POLLIN},
@@ -422,6 +426,10 @@ void *broker_run(void *service)
         uint64_t drained = 0;
         ssize_t ignored = read(br->service->broker_wake_fd, &drained, sizeof(drained));
         (void)ignored;
+        if (clock_mono_ms() - swept_ms >= BROKER_POLL_MS) {
+            sandbox_access_sweep(br->service);
+            swept_ms = clock_mono_ms();
+        }
         for (size_t i = 0; i < BROKER_CONNECTIONS; i++) {
             if (p[2 + i].revents && br->connections[i].fd >= 0) {
                 broker_read(br, &br->connections[i]);

@@ -232,6 +232,19 @@ static void lifecycle_fill_row(const struct sandbox_create *order, struct sandbo
     memcpy(row->ports, order->ports, sizeof(row->ports));
 }
 
+static int64_t lifecycle_add(struct sandbox_service *s, const struct sandbox_row *row,
+                             const struct sandbox_create *order, int64_t need)
+{
+    /* Nobody's until its app's access is read. */
+    const struct app_row app = {.id = order->app_id, .name = order->app_name, .is_private = true};
+    LOCK_GUARD(&s->lock);
+    struct sandbox *b = table_add(s, row, &app, order->preset);
+    b->reserved_bytes = need;
+    b->started_ms = clock_mono_ms();
+    table_changed(s, b);
+    return lifecycle_want(s, b, WANT_RUN, "create");
+}
+
 int sandbox_create_begin(struct sandbox_service *s, const struct sandbox_create *order,
                          struct ulid *ret_id, int64_t *ret_ticket, struct err *e)
 {
@@ -253,12 +266,9 @@ int sandbox_create_begin(struct sandbox_service *s, const struct sandbox_create 
     if (sandboxes_insert(s->db, &row, e) != 0) {
         return -1;
     }
-    LOCK_GUARD(&s->lock);
-    struct sandbox *b = table_add(s, &row, order->app_name, order->preset);
-    b->reserved_bytes = need;
-    b->started_ms = clock_mono_ms();
     *ret_id = row.id;
-    *ret_ticket = lifecycle_want(s, b, WANT_RUN, "create");
-    table_changed(s, b);
+    *ret_ticket = lifecycle_add(s, &row, order, need);
+    /* Only now is it in the table, where a change of the app's access finds it. */
+    sandbox_access_changed(s, &order->app_id);
     return 0;
 }

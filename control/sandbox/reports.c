@@ -181,6 +181,7 @@ int sandbox_look(struct sandbox_service *s, const struct ulid *id, struct sandbo
                                  .app_id = b->app_id,
                                  .status = b->status,
                                  .connected = b->connected,
+                                 .is_private = b->is_private,
                                  .web_port = b->web_port,
                                  .port_count = b->port_count,
                                  .open_count = b->open_count,

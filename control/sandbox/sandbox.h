@@ -88,6 +88,14 @@ int app_delete(struct sandbox_service *s, const struct ulid *app_id, const char 
 /* Key for http_kick when an app is gone: "app:<id>". */
 void app_key(const struct ulid *id, char key[SANDBOX_KEY_BYTES]);
 
+/* ---- access to previews ---- */
+
+/* The app's row has another access or epoch: the table and the proxy learn of it. Reads the
+ * database. */
+void sandbox_access_changed(struct sandbox_service *s, const struct ulid *app_id);
+/* The same for whatever changed since the last call, by us or by another program. */
+void sandbox_access_sweep(struct sandbox_service *s);
+
 /* ---- looking ---- */
 
 #define SANDBOX_PROCESSES_MAX 16
@@ -108,7 +116,8 @@ struct sandbox_view {
     struct ulid id;
     struct ulid app_id;
     enum sandbox_status status;
-    bool connected; /* its supervisor speaks */
+    bool connected;  /* its supervisor speaks */
+    bool is_private; /* its app's preview access */
     char boot_id[64];
     char phase[16];
     char detail[512];

@@ -68,8 +68,7 @@ static int service_adopt(struct sandbox_service *s, const struct sandbox_row *ro
     if (apps_get(s->db, &row->app_id, a, &app, e) != 0) {
         return -1;
     }
-    struct sandbox *b =
-        table_add(s, row, app.name, sandbox_preset_find(s, str_of(app.runtime_preset)));
+    struct sandbox *b = table_add(s, row, &app, sandbox_preset_find(s, str_of(app.runtime_preset)));
     b->want = service_unfinished(row->status);
     b->creating = false;
     b->order = ++s->next_order;

@@ -42,13 +42,15 @@ struct sandbox *table_live(struct sandbox_service *s, const struct ulid *id)
 }
 
 struct sandbox *table_add(struct sandbox_service *s, const struct sandbox_row *row,
-                          const char *app_name, const struct sandbox_preset *preset)
+                          const struct app_row *app, const struct sandbox_preset *preset)
 {
     struct sandbox *b = mem_alloc(sizeof(*b));
     size_t bucket = table_bucket(&row->id);
     b->id = row->id;
     b->app_id = row->app_id;
-    (void)snprintf(b->app_name, sizeof(b->app_name), "%.128s", app_name);
+    (void)snprintf(b->app_name, sizeof(b->app_name), "%.128s", app->name);
+    b->is_private = app->is_private;
+    b->access_epoch = app->access_epoch;
     (void)snprintf(b->image, sizeof(b->image), "%s", row->image);
     b->preset = preset;
     memcpy(b->ports, row->ports, sizeof(b->ports));

@@ -9,6 +9,7 @@
 
 #include "control/sandbox/engine_client.h"
 #include "control/sandbox/sandbox.h"
+#include "control/store/apps.h"
 
 #define TABLE_BUCKETS      1024
 #define TABLE_TOMBSTONE_MS 120000
@@ -35,6 +36,8 @@ struct sandbox {
     uint16_t web_port;
     uint32_t uid; /* base + number */
     int64_t memory_bytes;
+    bool is_private;      /* the app's preview access */
+    int64_t access_epoch; /* what a pass must name */
     int64_t generation;
     int64_t usual_start_ms;
 
@@ -92,7 +95,8 @@ struct sandbox_service {
     size_t count;
     int64_t next_order;
     int64_t next_change;
-    bool reconciled; /* the engine was asked since it is up */
+    bool reconciled;        /* the engine was asked since it is up */
+    int64_t access_changes; /* how many changes of access are in the table */
 
     struct sandbox_engine_status engine_status; /* cached */
     int64_t engine_status_ms;
@@ -108,8 +112,9 @@ struct sandbox *table_find(struct sandbox_service *s,
                            const struct ulid *id); /* tombstones included */
 struct sandbox *table_live(struct sandbox_service *s,
                            const struct ulid *id); /* NULL for tombstones */
+/* name and access are the app's. */
 struct sandbox *table_add(struct sandbox_service *s, const struct sandbox_row *row,
-                          const char *app_name, const struct sandbox_preset *preset);
+                          const struct app_row *app, const struct sandbox_preset *preset);
 void table_bury(struct sandbox_service *s, struct sandbox *b);
 /* Frees tombstones that are old enough. */
 void table_sweep(struct sandbox_service *s);

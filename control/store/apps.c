@@ -5,7 +5,9 @@
 
 #include "lib/clock.h"
 
-#define APP_COLUMNS "id,name,description,runtime_preset,memory_bytes,deleting,created_at,updated_at"
+#define APP_COLUMNS                                                                   \
+    "id,name,description,runtime_preset,memory_bytes,deleting,created_at,updated_at," \
+    "preview_access,access_epoch"
 
 static void apps_read(struct db_rows *rows, struct arena *a, struct app_row *ret)
 {
@@ -17,15 +19,18 @@ static void apps_read(struct db_rows *rows, struct arena *a, struct app_row *ret
         .deleting = db_int(rows, 5) != 0,
         .created_at = db_int(rows, 6),
         .updated_at = db_int(rows, 7),
+        .is_private = strcmp(db_text(rows, 8, a), "private") == 0,
+        .access_epoch = db_int(rows, 9),
     };
     (void)ulid_parse(str_of(db_text(rows, 0, a)), &ret->id);
 }
 
 int apps_insert(struct db *db, const struct app_row *row, struct err *e)
 {
-    return db_write(db, NULL, e, "INSERT INTO app(" APP_COLUMNS ") VALUES(?,?,?,?,?,0,?,?)",
-                    "ssssiii", row->id.text, row->name, row->description, row->runtime_preset,
-                    row->memory_bytes, row->created_at, row->updated_at);
+    return db_write(db, NULL, e, "INSERT INTO app(" APP_COLUMNS ") VALUES(?,?,?,?,?,0,?,?,?,1)",
+                    "ssssiiis", row->id.text, row->name, row->description, row->runtime_preset,
+                    row->memory_bytes, row->created_at, row->updated_at,
+                    row->is_private ? "private" : "public");
 }
 
 int apps_get(struct db *db, const struct ulid *id, struct arena *a, struct app_row *ret,

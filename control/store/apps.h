@@ -13,6 +13,8 @@ struct app_row {
     const char *runtime_preset;
     int64_t memory_bytes; /* 0: the installation's default */
     bool deleting;
+    bool is_private;      /* its preview: for the owner's sessions only */
+    int64_t access_epoch; /* from 1; 0 in a row to insert is taken for that */
     int64_t created_at;
     int64_t updated_at;
 };

@@ -105,6 +105,22 @@ const char *const schema_migrations[] = {
     " used_at INTEGER NOT NULL,"
     " expires_at INTEGER NOT NULL"
     ") STRICT;",
+    /* 2: who may load a preview. The epoch is part of every pass; raising it ends them. A session
+       has a name of its own, so that its token's hash need not leave the database; an entry says
+       which apps a session went into, so that its end is known to them. */
+    "ALTER TABLE app ADD COLUMN preview_access TEXT NOT NULL DEFAULT 'public'"
+    "  CHECK (preview_access IN ('public','private'));"
+    "ALTER TABLE app ADD COLUMN access_epoch INTEGER NOT NULL DEFAULT 1;"
+    "ALTER TABLE session ADD COLUMN name TEXT NOT NULL DEFAULT '';"
+    "UPDATE session SET name=lower(hex(randomblob(16)));"
+    "CREATE UNIQUE INDEX session_name ON session(name);"
+    "CREATE TABLE preview_entry ("
+    " session TEXT NOT NULL,"
+    " app_id TEXT NOT NULL REFERENCES app(id) ON DELETE CASCADE,"
+    " expires_at INTEGER NOT NULL,"
+    " PRIMARY KEY (session, app_id)"
+    ") STRICT, WITHOUT ROWID;"
+    "CREATE INDEX preview_entry_app ON preview_entry(app_id);",
 };
 
 const int schema_version = ARRAY_LEN(schema_migrations);

@@ -3,6 +3,9 @@
  */
 #include "control/store/settings.h"
 
+#include <stdio.h>
+
+#include "control/store/access.h"
 #include "lib/clock.h"
 
 int settings_get(struct db *db, const char *key, struct arena *a, const char **ret, struct err *e)
@@ -46,32 +49,54 @@ int sessions_add(struct db *db, const char *hash, int64_t expires_at, struct err
         return -1;
     }
     int rc = db_exec(conn, e, "DELETE FROM session WHERE expires_at<?", "i", now);
-    rc = rc == 0
-             ? db_exec(conn, e,
-                       "INSERT INTO session(hash,created_at,used_at,expires_at) VALUES(?,?,?,?)",
-                       "siii", hash, now, now, expires_at)
-             : rc;
+    rc = rc == 0 ? db_exec(conn, e,
+                           "INSERT INTO session(hash,created_at,used_at,expires_at,name)"
+                           " VALUES(?,?,?,?,lower(hex(randomblob(16))))",
+                           "siii", hash, now, now, expires_at)
+                 : rc;
     return db_write_end(db, conn, rc, e);
+}
+
+bool sessions_find(struct db *db, const char *hash, char ret_name[ACCESS_SESSION_BYTES])
+{
+    struct arena *a AUTO(arena) = arena_new(4096);
+    struct db_conn *conn = db_read_begin(db);
+    struct err e;
+    struct db_rows *rows =
+        db_query(conn, &e, "SELECT name FROM session WHERE hash=? AND expires_at>?", "si", hash,
+                 clock_unix_ms());
+    bool found = rows && db_next(rows, &e) > 0;
+    (void)snprintf(ret_name, ACCESS_SESSION_BYTES, "%s", found ? db_text(rows, 0, a) : "");
+    db_rows_end(rows);
+    db_read_end(db, conn);
+    return found;
 }
 
 bool sessions_valid(struct db *db, const char *hash)
 {
-    struct db_conn *conn = db_read_begin(db);
-    struct err e;
-    struct db_rows *rows = db_query(conn, &e, "SELECT 1 FROM session WHERE hash=? AND expires_at>?",
-                                    "si", hash, clock_unix_ms());
-    bool valid = rows && db_next(rows, &e) > 0;
-    db_rows_end(rows);
-    db_read_end(db, conn);
-    return valid;
+    char name[ACCESS_SESSION_BYTES];
+    return sessions_find(db, hash, name);
+}
+
+/* What it opened ends with it, in one step. */
+static int sessions_end(struct db *db, const char *hash, const char *name, struct err *e)
+{
+    struct db_conn *conn = NULL;
+    if (db_write_begin(db, &conn, e) != 0) {
+        return -1;
+    }
+    int rc = db_exec(conn, e, "DELETE FROM session WHERE ?1 IS NULL OR hash=?1", "s", hash);
+    rc = rc == 0 ? access_end_session(conn, name, e) : rc;
+    return db_write_end(db, conn, rc, e);
 }
 
 int sessions_remove(struct db *db, const char *hash, struct err *e)
 {
-    return db_write(db, NULL, e, "DELETE FROM session WHERE hash=?", "s", hash);
+    char name[ACCESS_SESSION_BYTES];
+    return sessions_find(db, hash, name) ? sessions_end(db, hash, name, e) : 0;
 }
 
 int sessions_remove_all(struct db *db, struct err *e)
 {
-    return db_write(db, NULL, e, "DELETE FROM session", "");
+    return sessions_end(db, NULL, NULL, e);
 }

@@ -325,6 +325,104 @@ static void test_settings_and_sessions(void **state)
     assert_false(sessions_valid(db, "a"));
 }
 
+static int64_t epoch_of(const struct ulid *app_id)
+{
+    struct access_row row;
+    OK(access_get(db, app_id, &row, &e));
+    return row.epoch;
+}
+
+static void test_access(void **state)
+{
+    (void)state;
+    bool changed = false;
+    struct app_row app = store_app("a");
+    struct app_row back;
+    struct ulid none = ulid_new();
+    OK(apps_get(db, &app.id, arena, &back, &e));
+    assert_false(back.is_private);
+    assert_int_equal(back.access_epoch, 1);
+    int64_t changes = access_changes(db);
+    OK(access_set(db, &app.id, true, &changed, &e));
+    assert_true(changed);
+    assert_int_equal(access_changes(db), changes + 1);
+    OK(access_set(db, &app.id, true, &changed, &e));
+    assert_false(changed);
+    store_reopen();
+    OK(apps_get(db, &app.id, arena, &back, &e));
+    assert_true(back.is_private);
+    assert_int_equal(back.access_epoch, 2);
+    REFUSED(access_set(db, &none, true, &changed, &e), ERR_NOT_FOUND);
+    struct access_row *rows = NULL;
+    size_t count = 0;
+    OK(access_list(db, arena, &rows, &count, &e));
+    assert_int_equal(count, 1);
+    assert_true(rows[0].is_private);
+    assert_int_equal(rows[0].epoch, 2);
+}
+
+/* The end of a session raises the epoch of the apps it went into, and of no other. */
+static void test_access_of_sessions(void **state)
+{
+    (void)state;
+    struct app_row mine = store_app("mine");
+    struct app_row other = store_app("other");
+    char first[ACCESS_SESSION_BYTES];
+    char second[ACCESS_SESSION_BYTES];
+    int64_t now = clock_unix_ms();
+    int64_t expires = 0;
+    int64_t epoch = 0;
+    OK(sessions_add(db, "one", now + 60000, &e));
+    OK(sessions_add(db, "two", now + 60000, &e));
+    assert_true(sessions_find(db, "one", first));
+    assert_true(sessions_find(db, "two", second));
+    assert_int_equal(strlen(first), ACCESS_SESSION_BYTES - 1);
+    assert_string_not_equal(first, second);
+    OK(access_enter(db, first, &mine.id, &expires, &epoch, &e));
+    assert_int_equal(expires, now + 60000);
+    assert_int_equal(epoch, 1);
+    OK(access_enter(db, first, &mine.id, &expires, &epoch, &e));
+    OK(access_enter(db, second, &other.id, &expires, &epoch, &e));
+    REFUSED(access_enter(db, "nobody", &mine.id, &expires, &epoch, &e), ERR_UNAUTHORIZED);
+    OK(access_enter(db, "", &mine.id, &expires, &epoch, &e));
+    assert_int_equal(expires, INT64_MAX);
+
+    int64_t changes = access_changes(db);
+    OK(sessions_remove(db, "one", &e));
+    assert_int_equal(epoch_of(&mine.id), 2);
+    assert_int_equal(epoch_of(&other.id), 1);
+    assert_true(access_changes(db) > changes);
+    REFUSED(access_enter(db, first, &mine.id, &expires, &epoch, &e), ERR_UNAUTHORIZED);
+    OK(sessions_remove_all(db, &e));
+    assert_int_equal(epoch_of(&other.id), 2);
+    assert_int_equal(epoch_of(&mine.id), 2);
+}
+
+/* A database of the version before has sessions without names; each gets one of its own. */
+static void test_sessions_of_before(void **state)
+{
+    (void)state;
+    char first[ACCESS_SESSION_BYTES];
+    char second[ACCESS_SESSION_BYTES];
+    db_close(db);
+    db = NULL;
+    assert_int_equal(unlink(store_path("state/sandboxd.db")), 0);
+    raw_sql("PRAGMA user_version=1");
+    raw_sql(schema_migrations[0]);
+    raw_sql("INSERT INTO session VALUES('a',1,1,9999999999999),('b',1,1,9999999999999);"
+            "INSERT INTO app VALUES('01k9p3n8c4w6r2t5y7a9b1d3f5','n','','node-http',0,0,1,1)");
+    OK(db_open(store_dir, &db, &e));
+    assert_true(sessions_find(db, "a", first));
+    assert_true(sessions_find(db, "b", second));
+    assert_string_not_equal(first, second);
+    struct app_row app;
+    struct ulid id;
+    assert_true(ulid_parse(STR("01k9p3n8c4w6r2t5y7a9b1d3f5"), &id));
+    OK(apps_get(db, &id, arena, &app, &e));
+    assert_false(app.is_private);
+    assert_int_equal(app.access_epoch, 1);
+}
+
 /* More readers than connections, beside a writer. */
 static void *read_and_write(void *ctx)
 {
@@ -391,6 +489,9 @@ int main(void)
         WITH_STORE(test_page_of_sandboxes),
         WITH_STORE(test_events),
         WITH_STORE(test_settings_and_sessions),
+        WITH_STORE(test_access),
+        WITH_STORE(test_access_of_sessions),
+        WITH_STORE(test_sessions_of_before),
         WITH_STORE(test_threads),
         WITH_STORE(test_file_modes),
     };
