@@ -120,12 +120,14 @@ static int config_numbers(struct config *c, struct err *e)
 {
     uint64_t base = 0;
     uint64_t idle = 0;
+    uint64_t keep_alive = 0;
     if (env_port("API_PORT", 9090, &c->api_port, e) != 0 ||
         env_port("CONSOLE_PORT", 9091, &c->console_port, e) != 0 ||
         env_port("PREVIEW_PORT", 9080, &c->preview_port, e) != 0 ||
         env_port("HTTP_PORT", 80, &c->http_port, e) != 0 ||
         env_u64("SANDBOXD_UID_BASE", 100000, 4294000000ULL, 2000000000, &base, e) != 0 ||
-        env_u64("SANDBOXD_IDLE_THRESHOLD_SECONDS", 0, 31536000, 2100, &idle, e) != 0) {
+        env_u64("SANDBOXD_IDLE_THRESHOLD_SECONDS", 0, 31536000, 2100, &idle, e) != 0 ||
+        env_u64("SANDBOXD_KEEP_ALIVE_MAX_SECONDS", 60, 31536000, 86400, &keep_alive, e) != 0) {
         return -1;
     }
     if (c->api_port == c->console_port) {
@@ -134,6 +136,7 @@ static int config_numbers(struct config *c, struct err *e)
     }
     c->uid_base = (uint32_t)base;
     c->idle_threshold_s = (int64_t)idle;
+    c->keep_alive_max_s = (int64_t)keep_alive;
     return 0;
 }
 

@@ -34,8 +34,9 @@ struct config {
     const char *secrets_key; /* base64 or "" */
     uint32_t uid_base;
     const char *default_agent;
-    const char *free_models;                               /* comma separated */
-    int64_t idle_threshold_s;                              /* 0: off */
+    const char *free_models;  /* comma separated */
+    int64_t idle_threshold_s; /* 0: off */
+    int64_t keep_alive_max_s;
     bool preview_private;                                  /* what a new app gets */
     int64_t wakes_per_minute_per_client, wakes_per_minute; /* 0: not limited */
     const char *presets_dir;

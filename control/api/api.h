@@ -42,6 +42,8 @@ bool api_opt_text(const struct json_value *body, const char *key, size_t max_byt
                   struct arena *a, const char **ret, struct http_response *p);
 bool api_opt_int(const struct json_value *body, const char *key, int64_t min, int64_t max,
                  int64_t *ret, struct http_response *p);
+/* idle_policy and idle_threshold_s (null: the installation's). False fills p. */
+bool api_opt_idle(const struct json_value *body, struct app_change *ret, struct http_response *p);
 /* The parameter as an id; false fills p with 404 naming what. Ids are lower case, strict. */
 bool api_id(const struct http_request *r, size_t param, const char *what, struct ulid *ret,
             struct http_response *p);
@@ -59,6 +61,8 @@ void render_app(struct json_writer *w, const struct api *api, const struct http_
 /* r gives host and arena. */
 void render_sandbox(struct json_writer *w, const struct api *api, const struct http_request *r,
                     const struct sandbox_row *row);
+/* "idle": when it sleeps, and what keeps it awake. */
+void render_idle(struct json_writer *w, const struct api *api, const struct ulid *id);
 void render_task(struct json_writer *w, const struct task_row *task);
 
 /* A page of tasks of one sandbox or one app (exactly one is not NULL) as the whole answer. */
@@ -101,6 +105,7 @@ void api_sandboxes_get(struct http_request *r, struct http_response *p, void *ct
 void api_sandboxes_start(struct http_request *r, struct http_response *p, void *ctx);
 void api_sandboxes_stop(struct http_request *r, struct http_response *p, void *ctx);
 void api_sandboxes_delete(struct http_request *r, struct http_response *p, void *ctx);
+void api_sandboxes_keep_alive(struct http_request *r, struct http_response *p, void *ctx);
 void api_tasks_create(struct http_request *r, struct http_response *p, void *ctx);
 void api_tasks_list(struct http_request *r, struct http_response *p, void *ctx);
 void api_tasks_get(struct http_request *r, struct http_response *p, void *ctx);

@@ -58,11 +58,13 @@ static void apps_answer(struct api *api, struct http_request *r, struct http_res
 
 void api_apps_create(struct http_request *r, struct http_response *p, void *ctx)
 {
-    static const char *const allowed[] = {"name",         "description",    "runtime_preset",
-                                          "memory_bytes", "preview_access", NULL};
+    static const char *const allowed[] = {
+        "name",           "description", "runtime_preset",   "memory_bytes",
+        "preview_access", "idle_policy", "idle_threshold_s", NULL};
     struct api *api = ctx;
     struct err e;
     struct app_row app = {.name = "", .description = "", .runtime_preset = "react-vite"};
+    struct app_change idle = {0};
     const char *access = NULL;
     struct json_doc *doc AUTO(json_doc) = api_body(r, p, allowed);
     const struct json_value *body = doc ? json_root(doc) : NULL;
@@ -72,9 +74,12 @@ void api_apps_create(struct http_request *r, struct http_response *p, void *ctx)
                       &app.description, p) ||
         !api_opt_text(body, "runtime_preset", 64, false, r->arena, &app.runtime_preset, p) ||
         !api_opt_int(body, "memory_bytes", APP_MEMORY_BYTES_MIN, APP_MEMORY_BYTES_MAX,
-                     &app.memory_bytes, p)) {
+                     &app.memory_bytes, p) ||
+        !api_opt_idle(body, &idle, p)) {
         return;
     }
+    app.always_on = idle.idle_policy && strcmp(idle.idle_policy, "always_on") == 0;
+    app.idle_threshold_s = idle.idle_threshold_s;
     if (str_trim(str_of(app.name)).len == 0) {
         http_error(p, "invalid_request", "name is missing: give the app a name");
         return;
@@ -183,29 +188,31 @@ static int apps_set_access(struct api *api, const struct http_request *r, const 
 
 void api_apps_patch(struct http_request *r, struct http_response *p, void *ctx)
 {
-    static const char *const allowed[] = {"name", "description", "preview_access", NULL};
+    static const char *const allowed[] = {"name",        "description",      "preview_access",
+                                          "idle_policy", "idle_threshold_s", NULL};
     struct api *api = ctx;
     struct err e;
     struct app_row app;
-    const char *name = NULL;
-    const char *description = NULL;
+    struct app_change change = {0};
     const char *access = NULL;
     struct json_doc *doc AUTO(json_doc) = api_body(r, p, allowed);
     const struct json_value *body = doc ? json_root(doc) : NULL;
     if (!body || !apps_access(body, r, p, &access) ||
-        !api_opt_text(body, "name", APP_NAME_BYTES_MAX, false, r->arena, &name, p) ||
-        !api_opt_text(body, "description", APP_DESCRIPTION_BYTES_MAX, true, r->arena, &description,
-                      p)) {
+        !api_opt_text(body, "name", APP_NAME_BYTES_MAX, false, r->arena, &change.name, p) ||
+        !api_opt_text(body, "description", APP_DESCRIPTION_BYTES_MAX, true, r->arena,
+                      &change.description, p) ||
+        !api_opt_idle(body, &change, p)) {
         return;
     }
-    if (name && str_trim(str_of(name)).len == 0) {
+    if (change.name && str_trim(str_of(change.name)).len == 0) {
         http_error(p, "invalid_request", "name may not be empty");
         return;
     }
     if (!apps_load(api, r, p, &app)) {
         return;
     }
-    if (apps_update(api->db, &app.id, name, description, &e) != 0 ||
+    if (apps_update(api->db, &app.id, &change, &e) != 0 ||
+        sandbox_policy_changed(api->sandboxes, &app.id, &e) != 0 ||
         apps_set_access(api, r, &app.id, access, &e) != 0 ||
         apps_get(api->db, &app.id, r->arena, &app, &e) != 0) {
         http_error_from(p, &e);

@@ -64,6 +64,12 @@ void render_app(struct json_writer *w, const struct api *api, const struct http_
     json_text(w, "description", app->description);
     json_text(w, "runtime_preset", app->runtime_preset);
     json_text(w, "preview_access", app->is_private ? "private" : "public");
+    json_text(w, "idle_policy", app_idle_policy_name(app->always_on));
+    if (app->idle_threshold_s > 0) {
+        json_int(w, "idle_threshold_s", app->idle_threshold_s);
+    } else {
+        json_null(w, "idle_threshold_s");
+    }
     if (sandbox) {
         json_object(w, "sandbox");
         json_text(w, "sandbox_id", sandbox->id.text);
@@ -136,6 +142,7 @@ void render_sandbox(struct json_writer *w, const struct api *api, const struct h
     render_ports(w, row);
     json_text(w, "preview_url", api_preview_url(api, r, &row->id, row->web_port));
     render_preview(w, api, row);
+    render_idle(w, api, &row->id);
     json_text(w, "image", row->image);
     if (row->memory_bytes > 0) {
         json_int(w, "memory_limit_bytes", row->memory_bytes);

@@ -7,6 +7,7 @@
 #include "control/sandbox/dirs.h"
 #include "control/sandbox/table.h"
 #include "lib/clock.h"
+#include "lib/log.h"
 #include "lib/thread.h"
 
 #define LIFECYCLE_STATUS_FRESH_MS 1000
@@ -270,5 +271,10 @@ int sandbox_create_begin(struct sandbox_service *s, const struct sandbox_create 
     *ret_ticket = lifecycle_add(s, &row, order, need);
     /* Only now is it in the table, where a change of the app's access finds it. */
     sandbox_access_changed(s, &order->app_id);
+    struct err ignored;
+    if (sandbox_policy_changed(s, &order->app_id, &ignored) != 0) {
+        log_warn("the idle policy of a new sandbox was not read", "sandbox_id", row.id.text,
+                 "error", ignored.msg);
+    }
     return 0;
 }

@@ -18,24 +18,14 @@
 #define REAPER_MEASURE_MS        60000
 #define REAPER_MEASURE_BUDGET_MS 2000
 
-static bool reaper_is_idle(const struct sandbox *b, int64_t threshold_ms, int64_t now)
-{
-    return b->status == SANDBOX_RUNNING && !b->working && b->want == WANT_NOTHING &&
-           b->holds <= 0 && b->open_connections <= 0 && now - b->last_active_ms >= threshold_ms;
-}
-
 /* One idle sandbox at a time: the stop is a job, the next tick finds the next one. */
 static bool reaper_find_idle(struct sandbox_service *s, struct ulid *ret)
 {
-    int64_t threshold_ms = s->config->idle_threshold_s * 1000;
     int64_t now = clock_mono_ms();
     size_t bucket = 0;
-    if (threshold_ms == 0) {
-        return false;
-    }
     LOCK_GUARD(&s->lock);
     for (struct sandbox *b = table_each(s, &bucket, NULL); b; b = table_each(s, &bucket, b)) {
-        if (!b->gone && reaper_is_idle(b, threshold_ms, now)) {
+        if (!b->gone && !b->working && b->want == WANT_NOTHING && idle_is_due(s, b, now)) {
             *ret = b->id;
             return true;
         }

@@ -144,6 +144,29 @@ void sandbox_hold(struct sandbox_service *s, const struct ulid *id, int delta);
 /* Something used it now. */
 void sandbox_touch(struct sandbox_service *s, const struct ulid *id);
 
+/* ---- when it sleeps ---- */
+
+/* Times are milliseconds since the epoch; 0: not, or nobody knows. */
+struct sandbox_idle {
+    bool always_on;
+    int64_t threshold_s; /* in force; 0: it never sleeps by itself */
+    bool in_use;         /* a task works in it, or somebody is connected */
+    int64_t sleeps_at;   /* unless somebody uses it before */
+    int64_t keep_alive_until;
+    bool stays_stopped; /* always_on, and a person stopped it */
+    int64_t starts_at;  /* always_on, and it is down: the next try */
+};
+
+/* ERR_NOT_FOUND. */
+int sandbox_idle_look(struct sandbox_service *s, const struct ulid *id, struct sandbox_idle *ret,
+                      struct err *e) MUST_CHECK;
+/* Not put to sleep for so many seconds; 0 ends it. Stored before it returns. ERR_NOT_FOUND. */
+int sandbox_keep_alive(struct sandbox_service *s, const struct ulid *id, int64_t seconds,
+                       struct err *e) MUST_CHECK;
+/* The app's row has another policy: its sandbox goes by that from now on. */
+int sandbox_policy_changed(struct sandbox_service *s, const struct ulid *app_id, struct err *e)
+    MUST_CHECK;
+
 /* State of the engine for /readyz and /v1/status; cached for a second, asks otherwise. */
 struct sandbox_engine_status {
     bool docker_up;

@@ -23,6 +23,7 @@ int sandbox_service_start(const struct config *config, struct sandbox_service **
 {
     struct sandbox_service *s = mem_alloc(sizeof(*s));
     s->config = config;
+    (void)pthread_mutex_init(&s->policy_lock, NULL);
     (void)pthread_mutex_init(&s->lock, NULL);
     thread_cond_init(&s->work);
     s->broker_wake_fd = -1;

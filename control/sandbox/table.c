@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "control/http/http.h"
+#include "control/store/apps.h"
 #include "control/store/events.h"
 #include "lib/clock.h"
 #include "lib/mem.h"
@@ -66,6 +67,7 @@ struct sandbox *table_add(struct sandbox_service *s, const struct sandbox_row *r
         (void)err_set(&b->outcome, ERR_UNAVAILABLE, 0, "%s", row->error_message);
         (void)err_tag(&b->outcome, row->error_code);
     }
+    table_set_policy(b, app, row);
     b->last_active_ms = clock_mono_ms();
     /* Measured before: due again when it runs, not now for all at once. */
     b->measured_ms = row->disk_at > 0 ? b->last_active_ms : 0;
@@ -73,6 +75,15 @@ struct sandbox *table_add(struct sandbox_service *s, const struct sandbox_row *r
     s->buckets[bucket] = b;
     s->count++;
     return b;
+}
+
+void table_set_policy(struct sandbox *b, const struct app_row *app, const struct sandbox_row *row)
+{
+    int64_t left_ms = row->keep_alive_until - clock_unix_ms();
+    b->idle.always_on = app->always_on;
+    b->idle.threshold_s = app->idle_threshold_s;
+    b->idle.stays_stopped = row->stays_stopped;
+    b->idle.keep_alive_ms = left_ms > 0 ? clock_mono_ms() + left_ms : 0;
 }
 
 void table_clear_reports(struct sandbox *b)

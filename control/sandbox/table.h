@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "control/sandbox/engine_client.h"
+#include "control/sandbox/idle.h"
 #include "control/sandbox/sandbox.h"
 #include "control/store/apps.h"
 
@@ -69,6 +70,7 @@ struct sandbox {
     size_t process_count;
 
     /* Use. */
+    struct idle idle;
     int holds;
     int64_t open_connections;
     int64_t last_active_ms; /* monotonic */
@@ -89,7 +91,8 @@ struct sandbox_service {
     size_t preset_count;
     char init_version[17];
 
-    pthread_mutex_t lock; /* everything below, and every struct sandbox */
+    pthread_mutex_t policy_lock; /* taken before `lock`: rows and table change together */
+    pthread_mutex_t lock;        /* everything below, and every struct sandbox */
     pthread_cond_t work;
     struct sandbox *buckets[TABLE_BUCKETS];
     size_t count;
@@ -115,6 +118,8 @@ struct sandbox *table_live(struct sandbox_service *s,
 /* name and access are the app's. */
 struct sandbox *table_add(struct sandbox_service *s, const struct sandbox_row *row,
                           const struct app_row *app, const struct sandbox_preset *preset);
+/* What the owner said about its sleep, from the rows. */
+void table_set_policy(struct sandbox *b, const struct app_row *app, const struct sandbox_row *row);
 void table_bury(struct sandbox_service *s, struct sandbox *b);
 /* Frees tombstones that are old enough. */
 void table_sweep(struct sandbox_service *s);

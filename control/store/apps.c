@@ -7,7 +7,12 @@
 
 #define APP_COLUMNS                                                                   \
     "id,name,description,runtime_preset,memory_bytes,deleting,created_at,updated_at," \
-    "preview_access,access_epoch"
+    "preview_access,access_epoch,idle_policy,idle_threshold_s"
+
+const char *app_idle_policy_name(bool always_on)
+{
+    return always_on ? "always_on" : "sleep";
+}
 
 static void apps_read(struct db_rows *rows, struct arena *a, struct app_row *ret)
 {
@@ -21,16 +26,19 @@ static void apps_read(struct db_rows *rows, struct arena *a, struct app_row *ret
         .updated_at = db_int(rows, 7),
         .is_private = strcmp(db_text(rows, 8, a), "private") == 0,
         .access_epoch = db_int(rows, 9),
+        .always_on = strcmp(db_text(rows, 10, a), "always_on") == 0,
+        .idle_threshold_s = db_is_null(rows, 11) ? 0 : db_int(rows, 11),
     };
     (void)ulid_parse(str_of(db_text(rows, 0, a)), &ret->id);
 }
 
 int apps_insert(struct db *db, const struct app_row *row, struct err *e)
 {
-    return db_write(db, NULL, e, "INSERT INTO app(" APP_COLUMNS ") VALUES(?,?,?,?,?,0,?,?,?,1)",
-                    "ssssiiis", row->id.text, row->name, row->description, row->runtime_preset,
-                    row->memory_bytes, row->created_at, row->updated_at,
-                    row->is_private ? "private" : "public");
+    return db_write(
+        db, NULL, e, "INSERT INTO app(" APP_COLUMNS ") VALUES(?,?,?,?,?,0,?,?,?,1,?,nullif(?,0))",
+        "ssssiiissi", row->id.text, row->name, row->description, row->runtime_preset,
+        row->memory_bytes, row->created_at, row->updated_at, row->is_private ? "private" : "public",
+        app_idle_policy_name(row->always_on), row->idle_threshold_s);
 }
 
 int apps_get(struct db *db, const struct ulid *id, struct arena *a, struct app_row *ret,
@@ -51,17 +59,40 @@ int apps_get(struct db *db, const struct ulid *id, struct arena *a, struct app_r
     return rc > 0 ? 0 : -1;
 }
 
-int apps_update(struct db *db, const struct ulid *id, const char *name, const char *description,
-                struct err *e)
+static int apps_change(struct db_conn *conn, const struct ulid *id, const struct app_change *c,
+                       struct err *e)
 {
-    int64_t changes = 0;
-    if (db_write(db, &changes, e,
-                 "UPDATE app SET name=coalesce(?,name), description=coalesce(?,description),"
-                 " updated_at=? WHERE id=?",
-                 "ssis", name, description, clock_unix_ms(), id->text) != 0) {
+    int64_t now = clock_unix_ms();
+    /* Judged by the policy before: an owner who chooses always_on wants it up, one who stopped an
+     * always_on app and then renames it does not. */
+    if (c->idle_policy && strcmp(c->idle_policy, "always_on") == 0 &&
+        db_exec(conn, e,
+                "UPDATE sandbox SET stays_stopped=0 WHERE app_id=?1 AND EXISTS (SELECT 1 FROM app"
+                " WHERE id=?1 AND idle_policy<>'always_on')",
+                "s", id->text) != 0) {
         return -1;
     }
-    return changes ? 0 : err_set(e, ERR_NOT_FOUND, 0, "there is no app %s", id->text);
+    return db_exec(conn, e,
+                   "UPDATE app SET name=coalesce(?1,name), description=coalesce(?2,description),"
+                   " idle_policy=coalesce(?3,idle_policy),"
+                   " idle_threshold_s=CASE WHEN ?4 THEN nullif(?5,0) ELSE idle_threshold_s END,"
+                   " updated_at=?6 WHERE id=?7",
+                   "sssiiis", c->name, c->description, c->idle_policy,
+                   (int64_t)c->set_idle_threshold, c->idle_threshold_s, now, id->text);
+}
+
+int apps_update(struct db *db, const struct ulid *id, const struct app_change *change,
+                struct err *e)
+{
+    struct db_conn *conn = NULL;
+    if (db_write_begin(db, &conn, e) != 0) {
+        return -1;
+    }
+    int rc = apps_change(conn, id, change, e);
+    if (rc == 0 && db_changes(conn) == 0) {
+        rc = err_set(e, ERR_NOT_FOUND, 0, "there is no app %s", id->text);
+    }
+    return db_write_end(db, conn, rc, e);
 }
 
 int apps_list(struct db *db, const char *before, int limit, struct arena *a, struct app_row **ret,

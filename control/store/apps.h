@@ -17,14 +17,29 @@ struct app_row {
     int64_t access_epoch; /* from 1; 0 in a row to insert is taken for that */
     int64_t created_at;
     int64_t updated_at;
+    bool always_on;           /* idle_policy always_on; else sleep */
+    int64_t idle_threshold_s; /* 0: the installation's */
 };
+
+/* What a PATCH changes; a member that is NULL or not set stays. */
+struct app_change {
+    const char *name;
+    const char *description;
+    const char *idle_policy; /* "sleep", "always_on" */
+    bool set_idle_threshold;
+    int64_t idle_threshold_s; /* 0: the installation's */
+};
+
+/* "sleep" or "always_on". */
+const char *app_idle_policy_name(bool always_on);
 
 int apps_insert(struct db *db, const struct app_row *row, struct err *e) MUST_CHECK;
 /* ERR_NOT_FOUND. */
 int apps_get(struct db *db, const struct ulid *id, struct arena *a, struct app_row *ret,
              struct err *e) MUST_CHECK;
-/* NULL fields stay. ERR_NOT_FOUND. */
-int apps_update(struct db *db, const struct ulid *id, const char *name, const char *description,
+/* All of it or nothing. An app that becomes always_on loses its sandbox's stays_stopped.
+ * ERR_NOT_FOUND. */
+int apps_update(struct db *db, const struct ulid *id, const struct app_change *change,
                 struct err *e) MUST_CHECK;
 /* Newest first, at most limit, those with an id below `before` ("" for all), none that are being
  * deleted. */

@@ -12,7 +12,7 @@
 #define SANDBOX_COLUMNS                                                                            \
     "id,app_id,status,uid_number,image,ports,web_port,memory_bytes,generation,error_code,"         \
     "error_message,usual_start_ms,peak_memory_bytes,disk_bytes,disk_at,last_active_at,started_at," \
-    "stopped_at,created_at,updated_at"
+    "stopped_at,created_at,updated_at,keep_alive_until,stays_stopped"
 
 static const char *const sandbox_status_names[] = {
     [SANDBOX_CREATING] = "creating", [SANDBOX_STARTING] = "starting", [SANDBOX_RUNNING] = "running",
@@ -66,6 +66,8 @@ static void sandboxes_read(struct db_rows *rows, struct arena *a, struct sandbox
         .stopped_at = db_int(rows, 17),
         .created_at = db_int(rows, 18),
         .updated_at = db_int(rows, 19),
+        .keep_alive_until = db_int(rows, 20),
+        .stays_stopped = db_int(rows, 21) != 0,
     };
     (void)ulid_parse(str_of(db_text(rows, 0, a)), &ret->id);
     (void)ulid_parse(str_of(db_text(rows, 1, a)), &ret->app_id);
@@ -264,6 +266,19 @@ int sandboxes_note(struct db *db, const struct ulid *id, int64_t usual_start_ms,
                     " peak_memory_bytes=CASE WHEN ?2<0 THEN peak_memory_bytes ELSE ?2 END,"
                     " last_active_at=max(last_active_at, ?3) WHERE id=?4",
                     "iiis", usual_start_ms, peak_memory_bytes, last_active_at, id->text);
+}
+
+int sandboxes_set_keep_alive(struct db *db, const struct ulid *id, int64_t until, struct err *e)
+{
+    return db_write(db, NULL, e, "UPDATE sandbox SET keep_alive_until=? WHERE id=?", "is", until,
+                    id->text);
+}
+
+int sandboxes_set_stays_stopped(struct db *db, const struct ulid *id, bool stays, struct err *e)
+{
+    return db_write(db, NULL, e,
+                    "UPDATE sandbox SET stays_stopped=?1 WHERE id=?2 AND stays_stopped<>?1", "is",
+                    (int64_t)stays, id->text);
 }
 
 int sandboxes_set_disk(struct db *db, const struct ulid *id, int64_t bytes, struct err *e)

@@ -43,6 +43,8 @@ struct sandbox_row {
     int64_t stopped_at;
     int64_t created_at;
     int64_t updated_at;
+    int64_t keep_alive_until; /* 0: nobody asked */
+    bool stays_stopped;       /* a person stopped it */
 };
 
 const char *sandbox_status_name(enum sandbox_status status);
@@ -70,6 +72,12 @@ int sandboxes_next_generation(struct db *db, const struct ulid *id, int64_t *ret
 /* Figures learnt at run time; negative values stay as they are. */
 int sandboxes_note(struct db *db, const struct ulid *id, int64_t usual_start_ms,
                    int64_t peak_memory_bytes, int64_t last_active_at, struct err *e) MUST_CHECK;
+/* Not put to sleep before that time; 0 ends it. */
+int sandboxes_set_keep_alive(struct db *db, const struct ulid *id, int64_t until, struct err *e)
+    MUST_CHECK;
+/* Whether a person stopped it, so that always_on leaves it alone. */
+int sandboxes_set_stays_stopped(struct db *db, const struct ulid *id, bool stays, struct err *e)
+    MUST_CHECK;
 int sandboxes_set_disk(struct db *db, const struct ulid *id, int64_t bytes, struct err *e)
     MUST_CHECK;
 /* Status deleted, number given back. After the workspace is gone. */

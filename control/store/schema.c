@@ -120,7 +120,14 @@ const char *const schema_migrations[] = {
     " expires_at INTEGER NOT NULL,"
     " PRIMARY KEY (session, app_id)"
     ") STRICT, WITHOUT ROWID;"
-    "CREATE INDEX preview_entry_app ON preview_entry(app_id);",
+    "CREATE INDEX preview_entry_app ON preview_entry(app_id);"
+    /* When an app may sleep: a threshold of NULL is the installation's. */
+    "ALTER TABLE app ADD COLUMN idle_policy TEXT NOT NULL DEFAULT 'sleep'"
+    " CHECK (idle_policy IN ('sleep','always_on'));"
+    "ALTER TABLE app ADD COLUMN idle_threshold_s INTEGER;"
+    "ALTER TABLE sandbox ADD COLUMN keep_alive_until INTEGER NOT NULL DEFAULT 0;"
+    /* A person stopped it: an always_on app stays down until somebody starts it. */
+    "ALTER TABLE sandbox ADD COLUMN stays_stopped INTEGER NOT NULL DEFAULT 0;",
 };
 
 const int schema_version = ARRAY_LEN(schema_migrations);

@@ -57,6 +57,8 @@ CONTROL = [
     ("SANDBOXD_PREVIEW_ACCESS", "secret"),
     ("SANDBOXD_WAKES_PER_MINUTE", "-1"),
     ("SANDBOXD_WAKES_PER_MINUTE_PER_CLIENT", "few"),
+    ("SANDBOXD_KEEP_ALIVE_MAX_SECONDS", "0"),
+    ("SANDBOXD_KEEP_ALIVE_MAX_SECONDS", "a day"),
     ("SANDBOXD_SECRETS_KEY", "short"),
     ("SANDBOXD_API_TOKENS", "notoken"),
     ("SANDBOXD_API_TOKENS", "a=sk_x,a=sk_y"),

@@ -116,13 +116,13 @@ static void test_apps(void **state)
     OK(apps_list(db, list[2].id.text, 3, arena, &list, &count, &e));
     assert_int_equal(count, 2);
     assert_true(ulid_eq(&list[1].id, &apps[0].id));
-    OK(apps_update(db, &apps[0].id, "new", NULL, &e));
-    OK(apps_update(db, &apps[0].id, NULL, "words", &e));
+    OK(apps_update(db, &apps[0].id, &(struct app_change){.name = "new"}, &e));
+    OK(apps_update(db, &apps[0].id, &(struct app_change){.description = "words"}, &e));
     OK(apps_get(db, &apps[0].id, arena, &back, &e));
     assert_string_equal(back.name, "new");
     assert_string_equal(back.description, "words");
     struct ulid unknown = ulid_new();
-    REFUSED(apps_update(db, &unknown, "x", NULL, &e), ERR_NOT_FOUND);
+    REFUSED(apps_update(db, &unknown, &(struct app_change){.name = "x"}, &e), ERR_NOT_FOUND);
     REFUSED(apps_get(db, &unknown, arena, &back, &e), ERR_NOT_FOUND);
 }
 

@@ -1,0 +1,35 @@
+/*
+ * Who may sleep and when: an app's policy, what keeps a sandbox awake, and the question that every
+ * preview proxy answers before a container gets its TERM. Private to control/sandbox/.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/ulid.h"
+
+struct sandbox;
+struct sandbox_service;
+
+/* Preview proxies at once: the one that serves, the one before it that finishes, and room. */
+#define IDLE_PROXIES_MAX 4
+
+/* Of one sandbox; guarded by the service's lock like all of it. Times are monotonic. */
+struct idle {
+    bool always_on;
+    bool stays_stopped;                /* a person stopped it: always_on leaves it alone */
+    int64_t threshold_s;               /* the app's own; 0: the installation's */
+    int64_t keep_alive_ms;             /* not put to sleep before; 0: nobody asked */
+    int64_t not_before_ms;             /* an idle stop that came to nothing is not tried before */
+    int64_t open_of[IDLE_PROXIES_MAX]; /* open connections by proxy; open_connections is the sum */
+};
+
+/* How long it may be unused before it sleeps; 0: for ever. */
+int64_t idle_threshold_ms(const struct idle *idle, int64_t installation_s);
+/* Something works in it, or somebody is connected to it. Under the lock. */
+bool idle_is_used(const struct sandbox *b);
+/* When it sleeps unless somebody uses it, monotonic; 0: not, as things are. Under the lock. */
+int64_t idle_sleeps_at_ms(const struct sandbox *b, int64_t installation_s);
+/* Whether it goes to sleep now. Under the lock. */
+bool idle_is_due(const struct sandbox_service *s, const struct sandbox *b, int64_t now_ms);
