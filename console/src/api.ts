@@ -176,6 +176,8 @@ const NEXT_STEPS: Record<string, string> = {
     engine_unavailable: "Check the Docker engine on the server, then try again.",
     image_building: "The image is built once; this works as soon as it is ready.",
     no_memory: "Stop an app that is not needed, then try again.",
+    disk_full: "Delete files of the app on the server or give the disk more room, then try again.",
+    workspace_missing: "Mount the disk with the data directory on the server, then try again.",
     walls_down:
         "On the server, “docker compose logs sandboxd-engine” says what keeps the firewall rules from loading.",
     start_failed: "Ask the agent to fix what the reason names, or try again.",

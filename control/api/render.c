@@ -116,7 +116,9 @@ static void render_preview(struct json_writer *w, const struct api *api,
     bool is_known = sandbox_look(api->sandboxes, &row->id, &view, &e) == 0;
     bool is_private = !is_known || view.is_private;
     json_object(w, "preview");
-    if (is_known && view.status == SANDBOX_RUNNING) {
+    /* The row is written before the table: an answer never says ready of a sandbox that it says
+     * stopped. */
+    if (is_known && row->status == SANDBOX_RUNNING && view.status == SANDBOX_RUNNING) {
         status = "waiting";
         for (size_t i = 0; i < view.open_count; i++) {
             status = view.open[i] == row->web_port ? "ready" : status;

@@ -32,6 +32,8 @@ static const struct {
     {"image_building", 503, true},
     {"no_memory", 503, true},
     {"walls_down", 503, true},
+    {"disk_full", 503, true},
+    {"workspace_missing", 503, true},
     {"unavailable", 503, true},
     {"start_failed", 503, true},
     {"timeout", 504, true},

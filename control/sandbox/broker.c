@@ -96,9 +96,23 @@ static const char *broker_state(const struct sandbox *b)
     return NULL;
 }
 
+/* Its start command was run: from here on it is the app that is waited for. */
+static bool broker_web_was_run(const struct sandbox *b)
+{
+    for (size_t i = 0; i < b->process_count; i++) {
+        const struct sandbox_process *p = &b->processes[i];
+        if (str_is(str_of(p->type), "web") && (p->pid > 0 || p->restarts > 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static const char *broker_phase(const struct sandbox *b)
 {
-    if (b->status == SANDBOX_RUNNING && str_is(str_of(b->phase), "running")) {
+    struct str phase = str_of(b->phase);
+    if (b->status == SANDBOX_RUNNING &&
+        (str_is(phase, "running") || (str_is(phase, "starting") && broker_web_was_run(b)))) {
         return "waiting";
     }
     bool queued = b->want == WANT_RUN && !b->working && b->status != SANDBOX_RUNNING;

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "control/sandbox/marks.h"
 #include "control/sandbox/resolv.h"
 #include "lib/crypto.h"
 #include "lib/fd.h"
@@ -114,7 +115,7 @@ static int dirs_install_init(const char *data_dir, const char *init_source, char
 int dirs_prepare(const char *data_dir, uint32_t uid_base, const char *init_source,
                  char ret_version[17], struct err *e)
 {
-    return dirs_make_all(data_dir, uid_base, e) != 0 ||
+    return dirs_make_all(data_dir, uid_base, e) != 0 || marks_prepare(data_dir, e) != 0 ||
                    dirs_install_init(data_dir, init_source, ret_version, e) != 0
                ? -1
                : 0;
@@ -127,30 +128,18 @@ int dirs_make_workspace(const char *data_dir, const struct ulid *id, uint32_t ui
     struct stat st;
     (void)paths_workspace(path, data_dir, id);
     (void)snprintf(ours, sizeof(ours), "%s/.sandboxd", path);
+    if (marks_check_disk(data_dir, e) != 0) {
+        return -1;
+    }
     if (lstat(path, &st) == 0 && (!S_ISDIR(st.st_mode) || (st.st_uid != uid && st.st_uid != 0))) {
         return err_set(e, ERR_CONFLICT, 0, "%s exists and is not this sandbox's", path);
     }
     /* Ours goes in before the directory is given away: nobody else can put a link there first. */
-    if (dirs_make(path, 0, 0, 0700, e) != 0 || dirs_make(ours, 0, 0, 0700, e) != 0) {
+    if (dirs_make(path, 0, 0, 0700, e) != 0 || dirs_make(ours, 0, 0, 0700, e) != 0 ||
+        marks_write(data_dir, id, e) != 0) {
         return -1;
     }
     return dirs_make(path, uid, uid, 0700, e);
-}
-
-int dirs_check_workspace(const char *data_dir, const struct ulid *id, uint32_t uid, struct err *e)
-{
-    char path[PATHS_MAX];
-    struct stat st;
-    (void)paths_workspace(path, data_dir, id);
-    if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != uid) {
-        (void)err_set(
-            e, ERR_NOT_FOUND, 0,
-            "the workspace %s is missing or is not the directory sandboxd made; is the data "
-            "disk mounted?",
-            path);
-        return err_tag(e, "unavailable");
-    }
-    return 0;
 }
 
 static int dirs_make_etc(const struct config *config, const struct ulid *id, uint32_t uid,

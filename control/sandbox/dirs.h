@@ -14,13 +14,9 @@
  * version (16 hex digits). ERR_IO names the path. */
 int dirs_prepare(const char *data_dir, uint32_t uid_base, const char *init_source,
                  char ret_version[17], struct err *e) MUST_CHECK;
-/* Makes workspaces/<id> for a new sandbox, owned by uid. Fails when it exists with another owner.
- */
+/* Makes workspaces/<id> for a new sandbox, owned by uid and marked (marks.h). Fails when it exists
+ * with another owner, and when workspaces/ is not this installation's. */
 int dirs_make_workspace(const char *data_dir, const struct ulid *id, uint32_t uid, struct err *e)
-    MUST_CHECK;
-/* ERR_NOT_FOUND when it is missing or not the directory we made (data disk not mounted?): an empty
- * app is never put in its place. */
-int dirs_check_workspace(const char *data_dir, const struct ulid *id, uint32_t uid, struct err *e)
     MUST_CHECK;
 /* Doors, passwd and group of one sandbox. Idempotent. */
 int dirs_make_doors(const struct config *config, const struct ulid *id, uint32_t uid, struct err *e)

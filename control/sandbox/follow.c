@@ -60,7 +60,12 @@ static void follow_release(struct sandbox_service *s, const struct ulid *id,
 /* Why a container ended that nobody stopped. */
 static void follow_cause(const struct engine_container *c, struct err *ret)
 {
-    if (c->oom) {
+    if (str_is(str_of(c->state), "missing")) {
+        (void)err_set(ret, ERR_UNAVAILABLE, 0,
+                      "the sandbox's container was removed from outside; the next request makes it "
+                      "anew, its files are there");
+        (void)err_tag(ret, "removed");
+    } else if (c->oom) {
         (void)err_set(
             ret, ERR_UNAVAILABLE, 0,
             "the sandbox ran out of its memory limit and was ended by the kernel; give the "

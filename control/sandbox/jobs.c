@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "control/sandbox/dirs.h"
+#include "control/sandbox/marks.h"
 #include "control/sandbox/table.h"
 #include "control/workspace/tree.h"
 #include "lib/clock.h"
@@ -90,7 +91,7 @@ static int jobs_prepare(struct sandbox_service *s, const struct sandbox *b, stru
 {
     const struct config *c = s->config;
     int made = b->creating ? dirs_make_workspace(c->data_dir, &b->id, b->uid, e)
-                           : dirs_check_workspace(c->data_dir, &b->id, b->uid, e);
+                           : marks_check(c->data_dir, &b->id, b->uid, e);
     if (made != 0 || dirs_make_doors(c, &b->id, b->uid, e) != 0) {
         return -1;
     }
@@ -150,7 +151,8 @@ static enum job_result jobs_start(struct sandbox_service *s, const struct sandbo
 static int jobs_erase(struct sandbox_service *s, const struct sandbox *b, struct err *e)
 {
     char path[PATHS_MAX];
-    if (engine_remove(s, &b->id, e) != 0) {
+    /* On a disk that is not there a workspace only seems to be gone: it waits until it is back. */
+    if (engine_remove(s, &b->id, e) != 0 || marks_check_disk(s->config->data_dir, e) != 0) {
         return -1;
     }
     s->hooks.close(s->hooks.ctx, &b->id);

@@ -4,7 +4,7 @@
  */
 #include <stdio.h>
 
-#include "control/sandbox/dirs.h"
+#include "control/sandbox/marks.h"
 #include "control/sandbox/table.h"
 #include "lib/clock.h"
 #include "lib/log.h"
@@ -258,7 +258,8 @@ int sandbox_create_begin(struct sandbox_service *s, const struct sandbox_create 
                       "this app has the sandbox %s already; an app has one at a time", row.id.text);
         return err_tag(e, "sandbox_exists");
     }
-    if (e->code != ERR_NOT_FOUND || lifecycle_check_engine(s, e) != 0 ||
+    if (e->code != ERR_NOT_FOUND || marks_check_disk(s->config->data_dir, e) != 0 ||
+        lifecycle_check_engine(s, e) != 0 ||
         lifecycle_check_image(s, order->preset->image, e) != 0 ||
         admit_check(s, order->preset, 0, &need, e) != 0) {
         return -1;

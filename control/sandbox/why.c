@@ -67,24 +67,35 @@ void why_port(const struct sandbox *b, uint16_t port, struct why *ret)
     }
 }
 
+/* What a start fails for. owns: the message is all ours and may be shown to the owner; else it may
+ * hold words of the engine, which stand in the log and in the API's answer only. */
+static const struct why_reason {
+    const char *tag;
+    const char *message; /* for anyone */
+    const char *hint;    /* for the owner, where the message is not ours alone */
+    bool owns;
+} why_reasons[] = {
+    {"no_memory", "The server has no memory free for this app right now.", "", true},
+    {"disk_full", "The server's disk is full, and this app was filling it.", "", true},
+    {"workspace_missing", "The files of this app are not available on the server right now.", "",
+     true},
+    {"image_building", "The environment of this app could not be prepared.",
+     "curl -XPOST -H \"$AUTH\" 127.0.0.1:9090/v1/presets/<preset>/image   # builds it, says how "
+     "far it is and why it failed",
+     false},
+    {"engine_unavailable", "The server cannot start apps right now.",
+     "curl 127.0.0.1:9090/readyz   # says why; systemctl start docker where Docker is down", false},
+    {"walls_down", "The server cannot start apps right now: its protection is not in place.",
+     "curl 127.0.0.1:9090/readyz   # says what the firewall refused", false},
+    {"start_failed", "The app could not be started.",
+     "docker compose logs sandboxd   # says why the container did not start", false},
+};
+
 void why_failed_start(const struct err *e, struct why *ret)
 {
-    static const struct {
-        const char *tag;
-        const char *message;
-    } plain[] = {
-        {"no_memory", "The server has no memory free for this app right now."},
-        {"image_building", "The environment of this app could not be prepared."},
-        {"engine_unavailable", "The server cannot start apps right now."},
-        {"walls_down", "The server cannot start apps right now: its protection is not in place."},
-        {"unavailable", "The files of this app are not available on the server right now."},
-    };
-
-    const char *message = "The app could not be started.";
-    for (size_t i = 0; i < ARRAY_LEN(plain); i++) {
-        message = str_is(str_of(e->tag), plain[i].tag) ? plain[i].message : message;
+    const struct why_reason *reason = &why_reasons[ARRAY_LEN(why_reasons) - 1];
+    for (size_t i = 0; i < ARRAY_LEN(why_reasons); i++) {
+        reason = str_is(str_of(e->tag), why_reasons[i].tag) ? &why_reasons[i] : reason;
     }
-    /* The engine's own words stand in the log and in the API's answer; lines are shown to visitors.
-     */
-    why_say(ret, "failed", message, "");
+    why_say(ret, "failed", reason->message, reason->owns ? e->msg : reason->hint);
 }
