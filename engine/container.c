@@ -12,6 +12,7 @@
 #include "engine/mounts.h"
 #include "engine/network.h"
 #include "engine/runtime.h"
+#include "engine/starting.h"
 #include "lib/clock.h"
 #include "lib/json_write.h"
 #include "lib/log.h"
@@ -183,7 +184,9 @@ static int start_by_id(struct engine *g, const struct inspect *container, struct
     const char *verb = container->state == INSPECT_PAUSED ? "unpause" : "start";
     (void)snprintf(path, sizeof(path), "/containers/%s/%s", container->container_id, verb);
     starts_enter();
+    starting_begin(container);
     int result = docker_do(g->docker, "POST", path, NULL, START_TIMEOUT_MS, e);
+    starting_end(container);
     starts_leave();
     return result < 0 ? err_wrap(e, "%s", verb) : 0;
 }
@@ -355,16 +358,8 @@ int container_each(struct engine *g,
     }
     const struct json_value *all = json_root(doc);
     for (size_t i = 0; json_is_array(all) && i < json_count(all); i++) {
-        struct ulid id;
         struct inspect container;
-        struct str label = json_get_str(json_get(json_at(all, i), "Labels"), SPEC_LABEL_SANDBOX);
-        if (!label.ptr || !ulid_parse(label, &id)) {
-            continue;
-        }
-        if (inspect_container(g->docker, g->config, &id, &container, e) < 0) {
-            return -1;
-        }
-        if (container.state == INSPECT_MISSING) {
+        if (!inspect_parse_item(json_at(all, i), g->config, &container)) {
             continue;
         }
         int result = fn(&container, ctx, e);

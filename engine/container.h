@@ -37,8 +37,9 @@ int container_logs(struct engine *g, const struct ulid *id, struct buf *out, str
 /* Takes the engine's frames (8 bytes of head each) apart. Appends. A broken frame ends it. Pure. */
 void container_logs_demux(struct str frames, struct buf *out);
 
-/* Calls fn for every container of this instance until it returns non-zero, and returns that. -1
- * with the engine's words. */
+/* Calls fn for every container of this instance until it returns non-zero, and returns that; of
+ * each it knows id, container_id and state. One exchange however many there are. -1 with the
+ * engine's words. */
 int container_each(struct engine *g,
                    int (*fn)(const struct inspect *container, void *ctx, struct err *e), void *ctx,
                    struct err *e) MUST_CHECK;

@@ -224,16 +224,37 @@ int docker_negotiate(struct docker *d, struct docker_version *ret, struct err *e
     return 0;
 }
 
+static bool docker_is_negotiated(struct docker *d, struct docker_version *ret)
+{
+    LOCK_GUARD(&d->lock);
+    if (d->is_negotiated) {
+        *ret = d->version;
+    }
+    return d->is_negotiated;
+}
+
 static int docker_version_get(struct docker *d, struct docker_version *ret, struct err *e)
 {
-    {
-        LOCK_GUARD(&d->lock);
-        if (d->is_negotiated) {
-            *ret = d->version;
-            return 0;
-        }
+    return docker_is_negotiated(d, ret) ? 0 : docker_negotiate(d, ret, e);
+}
+
+int docker_ping(struct docker *d, struct docker_version *ret, struct err *e)
+{
+    struct fetch_request request = {.method = "GET",
+                                    .url = "http://docker/_ping",
+                                    .unix_socket = d->socket_path,
+                                    .timeout_ms = DOCKER_STATUS_TIMEOUT_MS};
+    struct fetch_answer answer AUTO_ANSWER;
+    if (!docker_is_negotiated(d, ret)) {
+        return docker_negotiate(d, ret, e);
     }
-    return docker_negotiate(d, ret, e);
+    fetch_answer_init(&answer);
+    if (docker_exchange(d, &request, &answer, e) < 0) {
+        return -1;
+    }
+    return answer.status == 200
+               ? 0
+               : err_set(e, ERR_UNAVAILABLE, 0, "Docker answered %ld to a ping", answer.status);
 }
 
 static enum err_code docker_status_code(long status)

@@ -49,6 +49,11 @@ void docker_free(struct docker *d);
  * old or too new. */
 int docker_negotiate(struct docker *d, struct docker_version *ret, struct err *e) MUST_CHECK;
 
+/* The same for who asks often: an engine whose version is known is only pinged, 2 s at most. To
+ * tell its version it looks at programs of its own, which takes 10 ms; whether it became another is
+ * seen when its stream of events breaks. */
+int docker_ping(struct docker *d, struct docker_version *ret, struct err *e) MUST_CHECK;
+
 /* One exchange. ret is initialised by the caller (fetch_answer_init) and freed by it. A status of
  * 400 or more is an error with the engine's own words: 404 ERR_NOT_FOUND, 409 ERR_CONFLICT, 400
  * ERR_INVALID, else ERR_IO ("engine"). */

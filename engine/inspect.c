@@ -80,6 +80,36 @@ int inspect_parse(const struct json_value *v, const struct config *config, const
     return 0;
 }
 
+static bool item_has_name(const struct json_value *v, const struct ulid *id)
+{
+    const struct json_value *names = json_get(v, "Names");
+    char name[SPEC_NAME_BYTES + 1] = "/";
+    spec_name(id, name + 1);
+    for (size_t i = 0; json_is_array(names) && i < json_count(names); i++) {
+        if (str_is(json_as_str(json_at(names, i)), name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool inspect_parse_item(const struct json_value *v, const struct config *config,
+                        struct inspect *ret)
+{
+    const struct json_value *labels = json_get(v, "Labels");
+    struct str container_id = json_get_str(v, "Id");
+    struct str state = json_get_str(v, "State");
+    struct ulid id;
+    if (!ulid_parse(json_get_str(labels, SPEC_LABEL_SANDBOX), &id) || !container_id.ptr ||
+        container_id.len >= sizeof(ret->container_id) || !state.ptr || !item_has_name(v, &id)) {
+        return false;
+    }
+    *ret = (struct inspect){.id = id, .state = state_parse(state)};
+    copy(ret->container_id, sizeof(ret->container_id), container_id);
+    inspect_parse_labels(labels, config, ret);
+    return ret->is_ours;
+}
+
 int inspect_container(struct docker *docker, const struct config *config, const struct ulid *id,
                       struct inspect *ret, struct err *e)
 {

@@ -51,5 +51,10 @@ int inspect_container(struct docker *docker, const struct config *config, const 
 int inspect_parse(const struct json_value *v, const struct config *config, const struct ulid *id,
                   struct inspect *ret, struct err *e) MUST_CHECK;
 
+/* Parser of one item of GET /containers/json, which tells id, container_id and state and costs the
+ * engine next to nothing. False for what is not a sandbox of this instance by labels and name. */
+bool inspect_parse_item(const struct json_value *v, const struct config *config,
+                        struct inspect *ret);
+
 /* "missing", "created", … */
 const char *inspect_state_name(enum inspect_state state);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "engine/cgroup.h"
+#include "engine/starting.h"
 #include "lib/fd.h"
 
 /* Under gVisor the gofer dials, as root and with a pid of its own: its cgroup says whose gofer it
@@ -21,6 +22,19 @@ static int peer_is_gofer(const struct inspect *container, pid_t pid, bool *ret_i
         return -1;
     }
     return 0;
+}
+
+bool peer_is_starting(const struct config *config, const struct ulid *id, int fd,
+                      char ret_detail[PEER_DETAIL_BYTES])
+{
+    pid_t pid = 0;
+    uid_t uid = 0;
+    if (config->runsc || fd_peer(fd, &pid, &uid, NULL) < 0 || !starting_is_init(id, pid, uid)) {
+        return false;
+    }
+    (void)snprintf(ret_detail, PEER_DETAIL_BYTES, "pid %d uid %u is number 1 of what is starting",
+                   (int)pid, (unsigned)uid);
+    return true;
 }
 
 int peer_is_init(const struct config *config, const struct inspect *container, int fd,

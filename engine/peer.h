@@ -15,3 +15,8 @@
  * none. */
 int peer_is_init(const struct config *config, const struct inspect *container, int fd,
                  bool *ret_is_init, char ret_detail[PEER_DETAIL_BYTES], struct err *e) MUST_CHECK;
+
+/* The same while Docker still starts the container and says nothing about it. False: ask again by
+ * peer_is_init. Never for gVisor. */
+bool peer_is_starting(const struct config *config, const struct ulid *id, int fd,
+                      char ret_detail[PEER_DETAIL_BYTES]);

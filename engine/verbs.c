@@ -60,8 +60,8 @@ static void write_time(struct record_writer *w, const char *key, int64_t at_ms)
     }
 }
 
-static int write_container(const struct verb_call *c, const struct inspect *container,
-                           struct err *e)
+static struct record_writer begin_container(const struct verb_call *c,
+                                            const struct inspect *container)
 {
     struct record_writer w = record_begin(c->out, "container");
     record_adds(&w, "id", container->id.text);
@@ -76,7 +76,13 @@ static int write_container(const struct verb_call *c, const struct inspect *cont
         record_adds(&w, "image", container->request.image);
         record_adds(&w, "error", container->error);
     }
-    record_addb(&w, "spec_current", container_is_current(c->engine, container));
+    return w;
+}
+
+static int write_container(const struct verb_call *c, const struct inspect *container,
+                           struct err *e)
+{
+    struct record_writer w = begin_container(c, container);
     return record_finish(&w, e);
 }
 
@@ -85,7 +91,7 @@ static void write_docker_status(struct engine *g, struct record_writer *w)
     struct docker_version version;
     struct network network;
     struct err why;
-    if (docker_negotiate(g->docker, &version, &why) < 0) {
+    if (docker_ping(g->docker, &version, &why) < 0) {
         record_adds(w, "docker", "down");
         record_adds(w, "docker_error", why.msg);
         return;
@@ -282,12 +288,19 @@ static int verb_inspect(const struct verb_call *c, struct err *e)
     if (call_inspect(c, &container, e) < 0) {
         return -1;
     }
-    return write_container(c, &container, e);
+    struct record_writer w = begin_container(c, &container);
+    record_addb(&w, "spec_current", container_is_current(c->engine, &container));
+    return record_finish(&w, e);
 }
 
 static int list_one(const struct inspect *container, void *ctx, struct err *e)
 {
-    return write_container(ctx, container, e);
+    const struct verb_call *c = ctx;
+    struct record_writer w = record_begin(c->out, "container");
+    record_adds(&w, "id", container->id.text);
+    record_adds(&w, "container_id", container->container_id);
+    record_adds(&w, "state", inspect_state_name(container->state));
+    return record_finish(&w, e);
 }
 
 static int verb_list(const struct verb_call *c, struct err *e)
@@ -305,13 +318,19 @@ static int verb_list(const struct verb_call *c, struct err *e)
 static int verb_peer(const struct verb_call *c, struct err *e)
 {
     struct inspect container;
-    char detail[PEER_DETAIL_BYTES];
+    struct ulid id;
+    char detail[PEER_DETAIL_BYTES] = "";
     bool is_init = false;
     if (c->pass_fd < 0) {
         return err_set(e, ERR_INVALID, 0, "peer comes with the descriptor of a connection");
     }
-    if (call_inspect(c, &container, e) < 0 ||
-        peer_is_init(c->engine->config, &container, c->pass_fd, &is_init, detail, e) < 0) {
+    if (call_id(c, &id, e) < 0) {
+        return -1;
+    }
+    is_init = peer_is_starting(c->engine->config, &id, c->pass_fd, detail);
+    if (!is_init &&
+        (call_inspect(c, &container, e) < 0 ||
+         peer_is_init(c->engine->config, &container, c->pass_fd, &is_init, detail, e) < 0)) {
         return -1;
     }
     struct record_writer w = record_begin(c->out, "peer");

@@ -5,7 +5,7 @@
 
 #include "lib/record.h"
 
-#define PORTWATCH_HURRY_MS      5
+#define PORTWATCH_HURRY_MS      2
 #define PORTWATCH_HURRY_DEAR_MS 25 /* where a look is dear, see sockets.h */
 #define PORTWATCH_HURRY_LONG_MS 60000
 #define PORTWATCH_SLOW_MS       100 /* something has been starting for longer than that */

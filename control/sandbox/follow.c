@@ -116,8 +116,17 @@ static void follow_died(struct sandbox_service *s, const struct ulid *id)
     follow_release(s, id, status, why.code ? &why : NULL);
 }
 
+/* The word that it runs may be older than a stop. */
+static bool follow_still_runs(struct sandbox_service *s, const struct ulid *id)
+{
+    struct engine_container c = {0};
+    struct err e;
+    return engine_inspect(s, id, &c, &e) == 0 &&
+           (str_is(str_of(c.state), "running") || str_is(str_of(c.state), "paused"));
+}
+
 /* A container runs while its row says it does not (started from outside, or by a start that was cut
- * off). */
+ * off and came true later). */
 static void follow_found_running(struct sandbox_service *s, const struct ulid *id)
 {
     struct sandbox copy;
@@ -130,9 +139,8 @@ static void follow_found_running(struct sandbox_service *s, const struct ulid *i
     bool free_to_run =
         copy.want == WANT_NOTHING &&
         (status == SANDBOX_STOPPED || status == SANDBOX_STARTING || status == SANDBOX_ERROR);
-    if (free_to_run && s->hooks.listen(s->hooks.ctx, id, &e) == 0 &&
-        sandboxes_next_generation(s->db, id, &generation, &e) == 0 &&
-        sandboxes_set_status(s->db, id, SANDBOX_RUNNING, "", "", &e) == 0) {
+    if (free_to_run && follow_still_runs(s, id) && s->hooks.listen(s->hooks.ctx, id, &e) == 0 &&
+        sandboxes_next_generation(s->db, id, SANDBOX_RUNNING, &generation, &e) == 0) {
         status = SANDBOX_RUNNING;
         LOCK_GUARD(&s->lock);
         struct sandbox *b = table_live(s, id);
@@ -260,6 +268,8 @@ static void follow_event(struct sandbox_service *s, const struct record *r)
     }
     if (str_is(action, "die") || str_is(action, "destroy")) {
         follow_died(s, &id);
+    } else if (str_is(action, "start")) {
+        follow_found_running(s, &id);
     }
 }
 

@@ -120,17 +120,13 @@ static enum job_result jobs_start(struct sandbox_service *s, const struct sandbo
     if (image != JOB_DONE) {
         return image;
     }
-    if (!b->creating) {
-        if (admit_check(s, b->preset, 0, &need, e) != 0 ||
-            sandboxes_set_status(s->db, &b->id, SANDBOX_STARTING, "", "", e) != 0) {
-            return JOB_FAILED;
-        }
-        jobs_set(s, &b->id, SANDBOX_STARTING);
-    }
-    if (jobs_prepare(s, b, e) != 0 ||
-        sandboxes_next_generation(s->db, &b->id, &generation, e) != 0) {
+    enum sandbox_status status = b->creating ? SANDBOX_CREATING : SANDBOX_STARTING;
+    if ((!b->creating && admit_check(s, b->preset, 0, &need, e) != 0) ||
+        jobs_prepare(s, b, e) != 0 ||
+        sandboxes_next_generation(s->db, &b->id, status, &generation, e) != 0) {
         return JOB_FAILED;
     }
+    jobs_set(s, &b->id, status);
     jobs_begin_generation(s, &b->id, generation);
     if (engine_create(s, b, e) != 0 || engine_start(s, &b->id, e) != 0) {
         if (!e->tag[0]) {

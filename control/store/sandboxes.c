@@ -219,33 +219,37 @@ int sandboxes_list(struct db *db, struct arena *a, struct sandbox_row **ret, siz
     return rc < 0 ? -1 : 0;
 }
 
+#define SANDBOXES_SET_STATUS                                                       \
+    "UPDATE sandbox SET"                                                           \
+    " started_at=CASE WHEN ?1='running' AND status<>'running' THEN ?4 ELSE"        \
+    " started_at END,"                                                             \
+    " stopped_at=CASE WHEN ?1='running' THEN 0 WHEN ?1 IN ('stopped','error') AND" \
+    " stopped_at=0 THEN ?4 ELSE stopped_at END,"                                   \
+    " last_active_at=CASE WHEN ?1='running' AND status<>'running' THEN ?4 ELSE"    \
+    " last_active_at END,"                                                         \
+    " status=?1, error_code=?2, error_message=?3, updated_at=?4"
+#define SANDBOXES_STILL_THERE " WHERE id=?5 AND status<>'deleted'"
+
 int sandboxes_set_status(struct db *db, const struct ulid *id, enum sandbox_status status,
                          const char *error_code, const char *error_message, struct err *e)
 {
-    int64_t now = clock_unix_ms();
-    return db_write(db, NULL, e,
-                    "UPDATE sandbox SET"
-                    " started_at=CASE WHEN ?1='running' AND status<>'running' THEN ?4 ELSE"
-                    " started_at END,"
-                    " stopped_at=CASE WHEN ?1='running' THEN 0 WHEN ?1 IN ('stopped','error') AND"
-                    " stopped_at=0 THEN ?4 ELSE stopped_at END,"
-                    " last_active_at=CASE WHEN ?1='running' AND status<>'running' THEN ?4 ELSE"
-                    " last_active_at END,"
-                    " status=?1, error_code=?2, error_message=?3, updated_at=?4"
-                    " WHERE id=?5 AND status<>'deleted'",
-                    "sssis", sandbox_status_name(status), error_code, error_message, now, id->text);
+    return db_write(db, NULL, e, SANDBOXES_SET_STATUS SANDBOXES_STILL_THERE, "sssis",
+                    sandbox_status_name(status), error_code, error_message, clock_unix_ms(),
+                    id->text);
 }
 
-int sandboxes_next_generation(struct db *db, const struct ulid *id, int64_t *ret_generation,
-                              struct err *e)
+int sandboxes_next_generation(struct db *db, const struct ulid *id, enum sandbox_status status,
+                              int64_t *ret_generation, struct err *e)
 {
     struct db_conn *conn = NULL;
     if (db_write_begin(db, &conn, e) != 0) {
         return -1;
     }
-    struct db_rows *rows = db_query(
-        conn, e, "UPDATE sandbox SET generation=generation+1 WHERE id=? RETURNING generation", "s",
-        id->text);
+    struct db_rows *rows =
+        db_query(conn, e,
+                 SANDBOXES_SET_STATUS ", generation=generation+1" SANDBOXES_STILL_THERE
+                                      " RETURNING generation",
+                 "sssis", sandbox_status_name(status), "", "", clock_unix_ms(), id->text);
     int rc = rows ? db_next(rows, e) : -1;
     if (rc > 0) {
         *ret_generation = db_int(rows, 0);

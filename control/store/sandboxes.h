@@ -66,9 +66,9 @@ int sandboxes_list(struct db *db, struct arena *a, struct sandbox_row **ret, siz
 int sandboxes_set_status(struct db *db, const struct ulid *id, enum sandbox_status status,
                          const char *error_code, const char *error_message, struct err *e)
     MUST_CHECK;
-/* Next generation; *ret_generation is the new one. */
-int sandboxes_next_generation(struct db *db, const struct ulid *id, int64_t *ret_generation,
-                              struct err *e) MUST_CHECK;
+/* Next generation and the status it begins with, in one write; *ret_generation is the new one. */
+int sandboxes_next_generation(struct db *db, const struct ulid *id, enum sandbox_status status,
+                              int64_t *ret_generation, struct err *e) MUST_CHECK;
 /* Figures learnt at run time; negative values stay as they are. */
 int sandboxes_note(struct db *db, const struct ulid *id, int64_t usual_start_ms,
                    int64_t peak_memory_bytes, int64_t last_active_at, struct err *e) MUST_CHECK;

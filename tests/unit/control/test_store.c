@@ -223,9 +223,9 @@ static void test_sandbox_status(void **state)
     assert_string_equal(back.error_message, "words");
     assert_true(back.stopped_at > 0);
     int64_t generation = 0;
-    OK(sandboxes_next_generation(db, &sandbox.id, &generation, &e));
+    OK(sandboxes_next_generation(db, &sandbox.id, SANDBOX_STARTING, &generation, &e));
     assert_int_equal(generation, 1);
-    OK(sandboxes_next_generation(db, &sandbox.id, &generation, &e));
+    OK(sandboxes_next_generation(db, &sandbox.id, SANDBOX_STARTING, &generation, &e));
     assert_int_equal(generation, 2);
     OK(sandboxes_note(db, &sandbox.id, 1500, -1, 0, &e));
     OK(sandboxes_note(db, &sandbox.id, -1, 9999, back.last_active_at + 5, &e));

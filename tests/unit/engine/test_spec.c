@@ -218,6 +218,29 @@ static void test_inspect(void **state)
     assert_false(got.is_ours);
 }
 
+/* One item of the engine's list: only a sandbox of this instance, by labels and name, is one. */
+static void test_inspect_item(void **state)
+{
+    (void)state;
+    struct config config = test_config();
+    struct inspect got;
+    struct json_doc *doc AUTO(json_doc) = test_json(
+        "[{\"Id\":\"abc\",\"State\":\"running\",\"Names\":[\"/s-" TEST_ID "\"],\"Labels\":{"
+        "\"sandboxd.instance\":\"/var/lib/sandboxed\",\"sandboxd.sandbox\":\"" TEST_ID "\"}},"
+        "{\"Id\":\"abc\",\"State\":\"running\",\"Names\":[\"/copy\"],\"Labels\":{"
+        "\"sandboxd.instance\":\"/var/lib/sandboxed\",\"sandboxd.sandbox\":\"" TEST_ID "\"}},"
+        "{\"Id\":\"abc\",\"State\":\"running\",\"Names\":[\"/s-" TEST_ID "\"],\"Labels\":{"
+        "\"sandboxd.instance\":\"/srv/other\",\"sandboxd.sandbox\":\"" TEST_ID "\"}},"
+        "{\"Id\":\"abc\",\"Names\":null,\"Labels\":{\"sandboxd.sandbox\":\"x\"}}, null, 7]");
+    assert_true(inspect_parse_item(json_at(json_root(doc), 0), &config, &got));
+    assert_string_equal(got.id.text, TEST_ID);
+    assert_string_equal(got.container_id, "abc");
+    assert_int_equal(got.state, INSPECT_RUNNING);
+    for (size_t i = 1; i < json_count(json_root(doc)); i++) {
+        assert_false(inspect_parse_item(json_at(json_root(doc), i), &config, &got));
+    }
+}
+
 static const char long_id[] = "{\"Id\":\"" CONTAINER_ID "a\",\"State\":{\"Status\":\"x\"}}";
 
 static void test_inspect_strange(void **state)
@@ -246,9 +269,13 @@ static void test_inspect_strange(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_isolation), cmocka_unit_test(test_mounts),
-        cmocka_unit_test(test_hash),      cmocka_unit_test(test_request_label),
-        cmocka_unit_test(test_inspect),   cmocka_unit_test(test_inspect_strange),
+        cmocka_unit_test(test_isolation),
+        cmocka_unit_test(test_mounts),
+        cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_request_label),
+        cmocka_unit_test(test_inspect),
+        cmocka_unit_test(test_inspect_item),
+        cmocka_unit_test(test_inspect_strange),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
