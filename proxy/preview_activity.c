@@ -38,34 +38,46 @@ static void unlist(struct route *r)
     a->is_listed = false;
 }
 
-static void add_row(struct buf *out, const struct route *r)
+static bool add_row(struct buf *out, const struct route *r)
 {
     struct record_writer w = record_begin(out, "activity");
 
     record_adds(&w, "id", r->entry.id.text);
     record_addn(&w, "open", r->activity.open);
     record_addn(&w, "age_ms", loop_now_ms() - r->activity.last_byte_ms);
-    (void)record_end(&w);
+    return record_end(&w);
 }
 
-static void tell(uv_timer_t *timer)
+/* What cannot be told now is told later: rows stay listed. */
+void activity_tell(void)
 {
     BUF_AUTO(out, LIMIT_BROKER_OUT_BYTES);
 
-    /* What cannot be told now is told when sandboxd is back: rows stay listed. */
-    if (!broker_is_up(activity.broker)) {
+    for (struct ids_entry *entry = activity.first; entry; entry = row(entry)->activity.next) {
+        if (add_row(&out, row(entry))) {
+            continue;
+        }
+        /* Full: what is there goes first. */
+        if (!broker_send(activity.broker, &out)) {
+            return;
+        }
+        buf_reset(&out);
+        (void)add_row(&out, row(entry));
+    }
+    if (out.len > 0 && !broker_send(activity.broker, &out)) {
         return;
     }
     for (struct ids_entry *entry = activity.first, *next; entry; entry = next) {
         next = row(entry)->activity.next;
-        add_row(&out, row(entry));
         if (row(entry)->activity.open == 0) {
             unlist(row(entry));
         }
     }
-    if (out.len > 0) {
-        (void)broker_send(activity.broker, &out);
-    }
+}
+
+static void tell(uv_timer_t *timer)
+{
+    activity_tell();
     if (!activity.first) {
         (void)uv_timer_stop(timer);
     }

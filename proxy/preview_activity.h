@@ -12,5 +12,7 @@ void activity_init(struct broker *broker);
 void activity_open(struct route *r);
 void activity_byte(struct route *r);
 void activity_close(struct route *r);
+/* Everything there is to tell, now: sandboxd is back. */
+void activity_tell(void);
 /* The row goes away. */
 void activity_forget(struct route *r);

@@ -14,6 +14,7 @@
 #include "proxy/loop.h"
 #include "proxy/preview_activity.h"
 #include "proxy/preview_secrets.h"
+#include "proxy/preview_stopping.h"
 #include "proxy/preview_visit.h"
 #include "proxy/role.h"
 
@@ -67,12 +68,14 @@ static void on_up(void *ctx)
 {
     (void)ctx;
     routes_begin();
+    activity_tell();
     wake_broker_up();
 }
 
 static void on_down(void *ctx)
 {
     (void)ctx;
+    stopping_broker_down();
 }
 
 static void on_record(void *ctx, const struct record *r)
@@ -95,7 +98,13 @@ static void on_route_gone(struct route *r)
     activity_forget(r);
 }
 
-static const struct routes_events routes_events = {.changed = wake_route_changed,
+static void on_route_changed(struct route *r)
+{
+    stopping_route_changed(r);
+    wake_route_changed(r);
+}
+
+static const struct routes_events routes_events = {.changed = on_route_changed,
                                                    .gone = on_route_gone};
 
 /* ---- the end ---- */

@@ -34,7 +34,9 @@ static bool is_favicon(struct str path)
 /* Sockets and pings by which a page that was left open asks whether its dev server is back. */
 static bool is_hot_reload(const struct head *h, struct str path)
 {
-    static const char *const paths[] = {"/__vite_ping", "/_next/webpack-hmr", "/_next/hmr"};
+    /* Ends of paths: an app may be served below a base path. */
+    static const char *const paths[] = {"/__vite_ping", "/_next/webpack-hmr", "/_next/hmr",
+                                        "/__webpack_hmr"};
 
     if (head_has_token(h, "sec-websocket-protocol", "vite-hmr") ||
         head_has_token(h, "sec-websocket-protocol", "vite-ping") ||
@@ -42,7 +44,7 @@ static bool is_hot_reload(const struct head *h, struct str path)
         return true;
     }
     for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
-        if (str_is(path, paths[i])) {
+        if (str_ends(path, str_of(paths[i]))) {
             return true;
         }
     }
@@ -90,7 +92,8 @@ enum passive_kind passive_kind_of(const struct head *request)
     if (is_favicon(path)) {
         return PASSIVE_FAVICON;
     }
-    return is_hot_reload(request, path) || is_prefetch(request) || is_crawler(request)
-               ? PASSIVE_OTHER
-               : PASSIVE_NOT;
+    if (is_hot_reload(request, path)) {
+        return PASSIVE_HOT_RELOAD;
+    }
+    return is_prefetch(request) || is_crawler(request) ? PASSIVE_OTHER : PASSIVE_NOT;
 }

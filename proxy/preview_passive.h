@@ -9,6 +9,7 @@
 enum passive_kind {
     PASSIVE_NOT,
     PASSIVE_FAVICON,
+    PASSIVE_HOT_RELOAD, /* may stay open for ever */
     PASSIVE_OTHER
 };
 

@@ -12,6 +12,7 @@
 #include "proxy/preview_activity.h"
 #include "proxy/preview_pages.h"
 #include "proxy/preview_secrets.h"
+#include "proxy/preview_stopping.h"
 #include "proxy/preview_visit.h"
 
 /* A request that must not be lost is not written to a stream that the app may be about to close. */
@@ -385,6 +386,9 @@ static void relay_switch(struct visit *v, struct str rest)
     add_timing(v, &fields);
     buf_printf(&fields, "Connection: Upgrade\r\nUpgrade: %.*s\r\n", STR_FMT(upgrade));
     v->state = VISIT_SWITCHED;
+    if (v->route) {
+        stopping_visit_left(v->route);
+    }
     front_switch(v->x, head_target(h), buf_str(&fields));
 
     struct str early = front_raw_early(v->x);

@@ -80,7 +80,8 @@ static void row_save(struct ids_entry *entry, void *ctx)
 
     record_adds(&w, "id", r->entry.id.text);
     record_addn(&w, "generation", (int64_t)r->generation);
-    record_adds(&w, "state", state_names[r->state]);
+    /* A question dies with whoever asked it. */
+    record_adds(&w, "state", state_names[r->ask ? ROUTE_RUNNING : r->state]);
     add_ports(&w, "port", &r->ports);
     add_ports(&w, "open", &r->open);
     record_adds(&w, "access", r->is_private ? "private" : "public");
@@ -185,6 +186,7 @@ static void take_route(const struct record *rec)
     r->is_private = !str_is(record_get(rec, "access"), "public");
     r->access_epoch = record_get_u64(rec, "epoch", INT64_MAX, &number) ? number : 0;
     r->is_fresh = true;
+    r->ask = record_get_u64(rec, "ask", INT64_MAX, &number) ? number : 0;
     take_ports(rec, "port", &r->ports);
     take_ports(rec, "open", &r->open);
     (void)snprintf(r->phase, sizeof r->phase, "%.*s", (int)(phase.len < 20 ? phase.len : 20),
@@ -231,6 +233,24 @@ static void row_unfresh(struct ids_entry *entry, void *ctx)
 
     (void)ctx;
     r->is_fresh = false;
+    r->answered = 0;
+}
+
+static void row_unask(struct ids_entry *entry, void *ctx)
+{
+    struct route *r = (struct route *)entry;
+
+    (void)ctx;
+    if (r->ask != 0) {
+        r->ask = 0;
+        r->state = ROUTE_RUNNING;
+        table.events->changed(r);
+    }
+}
+
+void routes_forget_asks(void)
+{
+    ids_each(&table.rows, row_unask, NULL);
 }
 
 static void take_gone(const struct record *rec)

@@ -64,6 +64,9 @@ struct route {
     bool is_private;
     uint64_t access_epoch; /* what a pass must name */
     bool is_fresh;         /* sent since the last hello */
+    uint64_t ask;          /* sandboxd wants to stop it and asks; 0: it does not */
+    uint64_t answered;     /* the last question that was */
+    bool is_busy_told;     /* that something was at work: its end is told too */
     int64_t usual_ms;
     char phase[24];
     char *detail; /* owned; NULL: none */
@@ -95,5 +98,7 @@ const char *route_state_name(enum route_state state);
 
 /* A new connection to sandboxd: the table will come again. */
 void routes_begin(void);
+/* sandboxd is away: what it asked about runs on. `changed` is told of each. */
+void routes_forget_asks(void);
 /* settings, route, gone, synced; false for a record of another kind. */
 bool routes_take(const struct record *r);

@@ -13,6 +13,7 @@
 #include "proxy/preview_access.h"
 #include "proxy/preview_activity.h"
 #include "proxy/preview_pages.h"
+#include "proxy/preview_stopping.h"
 
 #define RESERVED STR("/.sandboxd/")
 
@@ -25,6 +26,7 @@ static struct {
 void visits_init(struct broker *broker)
 {
     activity_init(broker);
+    stopping_init(broker);
     wake_init(broker);
 }
 
@@ -111,6 +113,7 @@ void visit_unroute(struct visit *v)
     }
     v->next = v->prev = NULL;
     v->route = NULL;
+    stopping_visit_left(r);
 }
 
 void visit_over(struct visit *v)

@@ -11,6 +11,7 @@
 #include "lib/mem.h"
 #include "proxy/limits.h"
 #include "proxy/preview_pages.h"
+#include "proxy/preview_stopping.h"
 #include "proxy/preview_visit.h"
 
 /* A failure page stays the answer to page loads for so long; the retry button ends it. */
@@ -213,6 +214,7 @@ static void wait_begin(struct visit *v, int64_t delay_ms)
     r->wake.waiting++;
     wakes.waiting++;
     loop_deadline_set(&v->deadline, delay_ms, waited_enough, v);
+    stopping_visit_left(r);
     if (r->state != ROUTE_RUNNING) {
         ask_wake(r, v->host.port);
         return;

@@ -20,7 +20,7 @@
 #include "lib/record.h"
 #include "lib/thread.h"
 
-#define BROKER_CONNECTIONS     4
+#define BROKER_CONNECTIONS     IDLE_PROXIES_MAX
 #define BROKER_WAITS_MAX       1024
 #define BROKER_OUT_BYTES_MAX   (8UL * 1024 * 1024)
 #define BROKER_OUT_PAUSE_BYTES (1UL * 1024 * 1024)
@@ -70,8 +70,17 @@ void broker_wake(struct sandbox_service *s)
     (void)ignored; /* a full counter is a wake too */
 }
 
-static void broker_close(struct broker_connection *c)
+/* Its number as a proxy (idle.h). */
+static size_t broker_place(const struct broker *br, const struct broker_connection *c)
 {
+    return (size_t)(c - br->connections);
+}
+
+static void broker_close(struct broker *br, struct broker_connection *c)
+{
+    if (c->greeted) {
+        ask_proxy_left(br->service, broker_place(br, c));
+    }
     fd_close_cleanup(&c->fd);
     buf_done(&c->in);
     buf_done(&c->out);
@@ -139,7 +148,10 @@ static void broker_add_route(struct buf *out, const struct sandbox *b)
     struct record_writer w = record_begin(out, "route");
     record_adds(&w, "id", b->id.text);
     record_addn(&w, "generation", b->generation);
-    record_adds(&w, "state", waking ? "starting" : state);
+    record_adds(&w, "state", b->ask.n > 0 ? "stopping" : waking ? "starting" : state);
+    if (b->ask.n > 0) {
+        record_addn(&w, "ask", b->ask.n);
+    }
     for (size_t i = 0; i < b->port_count; i++) {
         record_addn(&w, "port", b->ports[i]);
     }
@@ -268,21 +280,34 @@ static void broker_on_status(struct broker *br, struct broker_connection *c, con
     (void)record_end(&w);
 }
 
-static void broker_on_activity(struct broker *br, const struct record *r, const struct ulid *id)
+static void broker_on_activity(struct broker *br, const struct broker_connection *c,
+                               const struct record *r, const struct ulid *id)
 {
     uint64_t open = 0;
     uint64_t age_ms = 0;
-    if (!record_get_u64(r, "open", UINT32_MAX, &open) ||
-        !record_get_u64(r, "age_ms", UINT32_MAX, &age_ms)) {
+    if (record_get_u64(r, "open", UINT32_MAX, &open) &&
+        record_get_u64(r, "age_ms", INT64_MAX, &age_ms)) {
+        ask_take_activity(br->service, broker_place(br, c), id, (int64_t)open, (int64_t)age_ms);
+    }
+}
+
+static void broker_on_stopping(struct broker *br, const struct broker_connection *c,
+                               const struct record *r, const struct ulid *id)
+{
+    uint64_t n = 0;
+    uint64_t open = 0;
+    uint64_t busy = 0;
+    uint64_t age_ms = 0;
+    if (!record_get_u64(r, "n", INT64_MAX, &n) || !record_get_u64(r, "open", UINT32_MAX, &open) ||
+        !record_get_u64(r, "busy", UINT32_MAX, &busy)) {
         return;
     }
-    LOCK_GUARD(&br->service->lock);
-    struct sandbox *b = table_live(br->service, id);
-    int64_t at = clock_mono_ms() - (int64_t)age_ms;
-    if (b) {
-        b->open_connections = (int64_t)open;
-        b->last_active_ms = at > b->last_active_ms ? at : b->last_active_ms;
-    }
+    bool aged = record_get_u64(r, "age_ms", INT64_MAX, &age_ms);
+    ask_take_answer(br->service, broker_place(br, c), id,
+                    &(struct ask_answer){.n = (int64_t)n,
+                                         .open = (int64_t)open,
+                                         .busy = (int64_t)busy,
+                                         .age_ms = aged ? (int64_t)age_ms : -1});
 }
 
 static int broker_on_hello(struct broker *br, struct broker_connection *c, const struct record *r,
@@ -297,6 +322,7 @@ static int broker_on_hello(struct broker *br, struct broker_connection *c, const
     record_addn(&w, "protocol", RECORD_PROTOCOL);
     (void)record_end(&w);
     c->greeted = true;
+    ask_proxy_came(br->service, broker_place(br, c));
     broker_add_settings(br, &c->out);
     return 0;
 }
@@ -316,7 +342,9 @@ static int broker_on_record(struct broker *br, struct broker_connection *c, cons
     } else if (record_is(r, "status")) {
         broker_on_status(br, c, r, &id);
     } else if (record_is(r, "activity")) {
-        broker_on_activity(br, r, &id);
+        broker_on_activity(br, c, r, &id);
+    } else if (record_is(r, "stopping")) {
+        broker_on_stopping(br, c, r, &id);
     } else {
         return err_set(e, ERR_PROTOCOL, 0, "an unknown record");
     }
@@ -343,7 +371,7 @@ static void broker_read(struct broker *br, struct broker_connection *c)
 {
     struct err e;
     if (!buf_reserve(&c->in, 16384)) {
-        broker_close(c);
+        broker_close(br, c);
         return;
     }
     ssize_t n = recv(c->fd, c->in.ptr + c->in.len, 16384, MSG_DONTWAIT);
@@ -352,17 +380,17 @@ static void broker_read(struct broker *br, struct broker_connection *c)
     }
     if (n <= 0) {
         log_info("the preview proxy left");
-        broker_close(c);
+        broker_close(br, c);
         return;
     }
     buf_grew(&c->in, (size_t)n);
     if (broker_parse(br, c, &e) != 0) {
         log_warn("the preview proxy broke its protocol", "error", e.msg);
-        broker_close(c);
+        broker_close(br, c);
     }
 }
 
-static void broker_flush(struct broker_connection *c)
+static void broker_flush(struct broker *br, struct broker_connection *c)
 {
     while (c->fd >= 0 && c->out.len > 0) {
         ssize_t n = send(c->fd, c->out.ptr, c->out.len, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -373,7 +401,7 @@ static void broker_flush(struct broker_connection *c)
             return;
         }
         if (n < 0) {
-            broker_close(c);
+            broker_close(br, c);
             return;
         }
         buf_consume(&c->out, (size_t)n);
@@ -414,7 +442,7 @@ static void broker_update(struct broker *br)
             broker_check_waits(br, c);
             broker_add_changes(br, c);
         }
-        broker_flush(c);
+        broker_flush(br, c);
     }
 }
 
@@ -455,7 +483,7 @@ void *broker_run(void *service)
         broker_update(br);
     }
     for (size_t i = 0; i < BROKER_CONNECTIONS; i++) {
-        broker_close(&br->connections[i]);
+        broker_close(br, &br->connections[i]);
     }
     free(br);
     return NULL;

@@ -46,7 +46,7 @@ static void follow_release(struct sandbox_service *s, const struct ulid *id,
             b->last_active_ms = clock_mono_ms();
             if (status == SANDBOX_STOPPED) {
                 table_clear_reports(b);
-                b->open_connections = 0;
+                ask_forget_open(b);
                 b->measured_ms = 0;
             }
             b->outcome = why ? *why : (struct err){0};

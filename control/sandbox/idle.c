@@ -35,7 +35,8 @@ int64_t idle_sleeps_at_ms(const struct sandbox *b, int64_t installation_s)
 bool idle_is_due(const struct sandbox_service *s, const struct sandbox *b, int64_t now_ms)
 {
     int64_t at_ms = idle_sleeps_at_ms(b, s->config->idle_threshold_s);
-    return at_ms > 0 && now_ms >= at_ms && now_ms >= b->idle.not_before_ms;
+    return at_ms > 0 && now_ms >= at_ms && now_ms >= b->idle.not_before_ms &&
+           ask_is_known(s, now_ms);
 }
 
 /* ---- what the owner says ---- */

@@ -25,6 +25,20 @@ struct idle {
     int64_t open_of[IDLE_PROXIES_MAX]; /* open connections by proxy; open_connections is the sum */
 };
 
+/* What the proxies are asked before a stop; guarded likewise. */
+struct ask {
+    int64_t n;       /* 0: nobody is asked */
+    unsigned silent; /* proxies that have not answered, a bit each */
+    unsigned busy;   /* proxies with a request at work in the app, a bit each */
+};
+
+struct ask_answer {
+    int64_t n;
+    int64_t open;   /* connections that count as use */
+    int64_t busy;   /* requests that may have reached the app and are not answered */
+    int64_t age_ms; /* of the last byte; -1: there was none */
+};
+
 /* How long it may be unused before it sleeps; 0: for ever. */
 int64_t idle_threshold_ms(const struct idle *idle, int64_t installation_s);
 /* Something works in it, or somebody is connected to it. Under the lock. */
@@ -33,3 +47,21 @@ bool idle_is_used(const struct sandbox *b);
 int64_t idle_sleeps_at_ms(const struct sandbox *b, int64_t installation_s);
 /* Whether it goes to sleep now. Under the lock. */
 bool idle_is_due(const struct sandbox_service *s, const struct sandbox *b, int64_t now_ms);
+
+/* ---- the question before a stop (ask.c) ---- */
+
+/* Under the lock. */
+void ask_begin(struct sandbox_service *s, struct sandbox *b);
+void ask_end(struct sandbox_service *s, struct sandbox *b);
+/* Its container is gone, and every connection with it. */
+void ask_forget_open(struct sandbox *b);
+/* Whether the word of the proxies is complete: none of them is about to come back. */
+bool ask_is_known(const struct sandbox_service *s, int64_t now_ms);
+
+/* For the broker; they take the lock. A proxy is the place of its connection. */
+void ask_proxy_came(struct sandbox_service *s, size_t proxy);
+void ask_proxy_left(struct sandbox_service *s, size_t proxy);
+void ask_take_activity(struct sandbox_service *s, size_t proxy, const struct ulid *id, int64_t open,
+                       int64_t age_ms);
+void ask_take_answer(struct sandbox_service *s, size_t proxy, const struct ulid *id,
+                     const struct ask_answer *answer);

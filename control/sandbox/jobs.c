@@ -14,16 +14,9 @@
 #include "lib/paths.h"
 #include "lib/thread.h"
 
-#define JOBS_STOP_GRACE_S    10
 #define JOBS_IMAGE_RETRY_MS  500
 #define JOBS_DELETE_RETRY_MS 5000
 #define JOBS_IDLE_MS         1000
-
-enum job_result {
-    JOB_DONE,
-    JOB_FAILED,
-    JOB_LATER
-};
 
 static void jobs_phase(struct sandbox_service *s, const struct ulid *id, const char *phase,
                        const char *detail)
@@ -41,7 +34,7 @@ static void jobs_phase(struct sandbox_service *s, const struct ulid *id, const c
     table_announce(s, id);
 }
 
-static void jobs_set(struct sandbox_service *s, const struct ulid *id, enum sandbox_status status)
+void jobs_set(struct sandbox_service *s, const struct ulid *id, enum sandbox_status status)
 {
     {
         LOCK_GUARD(&s->lock);
@@ -52,7 +45,7 @@ static void jobs_set(struct sandbox_service *s, const struct ulid *id, enum sand
         b->status = status;
         if (status == SANDBOX_STOPPED || status == SANDBOX_ERROR) {
             table_clear_reports(b);
-            b->open_connections = 0;
+            ask_forget_open(b);
         }
         if (status == SANDBOX_RUNNING) {
             b->last_active_ms = clock_mono_ms();
@@ -116,6 +109,12 @@ static enum job_result jobs_start(struct sandbox_service *s, const struct sandbo
 {
     int64_t need = 0;
     int64_t generation = 0;
+    if (b->status == SANDBOX_RUNNING) {
+        return JOB_DONE; /* the stop that this start was to follow did not come to pass */
+    }
+    if (b->idle.stays_stopped && stop_forget_person(s, &b->id, e) != 0) {
+        return JOB_FAILED;
+    }
     enum job_result image = jobs_wait_image(s, b, e);
     if (image != JOB_DONE) {
         return image;
@@ -194,39 +193,7 @@ static void jobs_start_failed(struct sandbox_service *s, const struct sandbox *b
     jobs_set(s, &b->id, SANDBOX_STOPPED);
 }
 
-/* ---- stop and end ---- */
-
-/* Whether it stopped all the same is for the next reconcile to say: it looks at running ones. */
-static void jobs_stop_failed(struct sandbox_service *s, const struct sandbox *b)
-{
-    struct err e;
-    if (sandboxes_set_status(s->db, &b->id, SANDBOX_RUNNING, "", "", &e) != 0) {
-        log_error("a failed stop was not stored", "sandbox_id", b->id.text, "error", e.msg);
-    }
-    jobs_set(s, &b->id, SANDBOX_RUNNING);
-}
-
-static enum job_result jobs_stop(struct sandbox_service *s, const struct sandbox *b, struct err *e)
-{
-    struct engine_container left;
-    if (sandboxes_set_status(s->db, &b->id, SANDBOX_STOPPING, "", "", e) != 0) {
-        return JOB_FAILED;
-    }
-    jobs_set(s, &b->id, SANDBOX_STOPPING);
-    if (engine_stop(s, &b->id, JOBS_STOP_GRACE_S, &left, e) != 0) {
-        jobs_stop_failed(s, b);
-        return JOB_FAILED;
-    }
-    s->hooks.close(s->hooks.ctx, &b->id);
-    if (sandboxes_set_status(s->db, &b->id, SANDBOX_STOPPED, "", "", e) != 0) {
-        return JOB_FAILED;
-    }
-    jobs_set(s, &b->id, SANDBOX_STOPPED);
-    char payload[96];
-    (void)snprintf(payload, sizeof(payload), "{\"exit_code\":%lld}", (long long)left.exit_code);
-    sandbox_event(s, "sandbox.stopped", "info", b->reason, &b->app_id, &b->id, payload);
-    return JOB_DONE;
-}
+/* ---- end ---- */
 
 static enum job_result jobs_delete(struct sandbox_service *s, const struct sandbox *b,
                                    struct err *e)
@@ -278,7 +245,7 @@ static enum job_result jobs_work(struct sandbox_service *s, const struct sandbox
 {
     switch (b->want) {
     case WANT_RUN: return jobs_start(s, b, e);
-    case WANT_STOP: return jobs_stop(s, b, e);
+    case WANT_STOP: return stop_run(s, b, e);
     case WANT_DELETE:
     case WANT_FORGET: return jobs_delete(s, b, e);
     case WANT_NOTHING: break;
@@ -296,13 +263,14 @@ static void jobs_settle(struct sandbox_service *s, struct sandbox *b, const stru
         b->retry_ms = clock_mono_ms() + (image ? JOBS_IMAGE_RETRY_MS : JOBS_DELETE_RETRY_MS);
         return;
     }
-    if (job->want != WANT_FORGET) {
+    /* Whoever withdrew a stop was told a later ticket. */
+    if (job->want != WANT_FORGET && job->ticket > b->done_ticket) {
         b->done_ticket = job->ticket;
         b->outcome = result == JOB_FAILED ? *e : (struct err){0};
     }
     b->failed_ms = job->want == WANT_RUN && result == JOB_FAILED ? clock_mono_ms() : 0;
     b->creating = b->creating && result != JOB_DONE;
-    b->measured_ms = job->want == WANT_STOP ? 0 : b->measured_ms;
+    b->measured_ms = job->want == WANT_STOP && result == JOB_DONE ? 0 : b->measured_ms;
     if (b->want == job->want && b->ticket == job->ticket) {
         b->want = WANT_NOTHING;
     }

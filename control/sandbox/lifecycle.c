@@ -86,6 +86,19 @@ static struct sandbox *lifecycle_usable(struct sandbox_service *s, const struct 
     return b;
 }
 
+/* A stop whose container is still whole: queued, or an idle one that asks the proxies. The last
+ * word counts. Under the lock. */
+static bool lifecycle_withdraw_stop(struct sandbox_service *s, struct sandbox *b)
+{
+    bool whole = b->status == SANDBOX_RUNNING && b->want == WANT_STOP;
+    if (!whole || (b->working && !(b->ask.n > 0 && strcmp(b->reason, STOP_IDLE) == 0))) {
+        return false;
+    }
+    b->want = WANT_NOTHING;
+    (void)pthread_cond_broadcast(&s->work);
+    return true;
+}
+
 int sandbox_start(struct sandbox_service *s, const struct ulid *id, const char *reason,
                   int64_t *ret_ticket, struct err *e)
 {
@@ -94,7 +107,9 @@ int sandbox_start(struct sandbox_service *s, const struct ulid *id, const char *
     if (!b) {
         return -1;
     }
-    if (b->status == SANDBOX_RUNNING && !b->working && b->want == WANT_NOTHING) {
+    b->last_active_ms = clock_mono_ms();
+    if ((b->status == SANDBOX_RUNNING && !b->working && b->want == WANT_NOTHING) ||
+        lifecycle_withdraw_stop(s, b)) {
         *ret_ticket = lifecycle_done(b);
         return 0;
     }
@@ -115,9 +130,15 @@ int sandbox_stop(struct sandbox_service *s, const struct ulid *id, const char *r
         return -1;
     }
     bool down = b->status == SANDBOX_STOPPED || b->status == SANDBOX_ERROR;
-    if (down && !b->working && b->want == WANT_NOTHING) {
+    /* A person's first word is noted although nothing is left to stop. */
+    bool noted = b->idle.stays_stopped || strcmp(reason, STOP_PERSON) != 0;
+    if (down && noted && !b->working && b->want == WANT_NOTHING) {
         *ret_ticket = lifecycle_done(b);
         return 0;
+    }
+    if (b->want == WANT_STOP && strcmp(b->reason, STOP_IDLE) == 0 &&
+        strcmp(reason, STOP_IDLE) != 0) {
+        b->want = WANT_NOTHING; /* an attempt of its own: the idle one may be withdrawn */
     }
     *ret_ticket = lifecycle_want(s, b, WANT_STOP, reason);
     return 0;

@@ -39,7 +39,7 @@ static void reaper_stop_idle(struct sandbox_service *s)
     struct err e;
     int64_t ticket = 0;
     while (reaper_find_idle(s, &id)) {
-        if (sandbox_stop(s, &id, "idle", &ticket, &e) != 0) {
+        if (sandbox_stop(s, &id, STOP_IDLE, &ticket, &e) != 0) {
             log_warn("an idle sandbox was not stopped", "sandbox_id", id.text, "error", e.msg);
             return;
         }

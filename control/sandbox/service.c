@@ -27,6 +27,7 @@ int sandbox_service_start(const struct config *config, struct sandbox_service **
     (void)pthread_mutex_init(&s->lock, NULL);
     thread_cond_init(&s->work);
     s->broker_wake_fd = -1;
+    s->proxy_left_ms = clock_mono_ms();
     s->engine = engine_client_new(config->data_dir);
     if (presets_load(s, e) != 0 ||
         dirs_prepare(config->data_dir, config->uid_base, config->init_source, s->init_version, e) !=

@@ -16,6 +16,12 @@
 #define TABLE_TOMBSTONE_MS 120000
 #define TABLE_PRESETS_MAX  32
 
+/* Reasons of a stop that mean something here; any other word is for the event alone. */
+#define STOP_IDLE   "idle"   /* withdrawn when somebody comes */
+#define STOP_PERSON "api"    /* always_on leaves it stopped */
+#define STOP_MEMORY "memory" /* waits for nobody */
+#define STOP_DISK   "disk"
+
 enum sandbox_want {
     WANT_NOTHING,
     WANT_RUN,
@@ -71,6 +77,7 @@ struct sandbox {
 
     /* Use. */
     struct idle idle;
+    struct ask ask;
     int holds;
     int64_t open_connections;
     int64_t last_active_ms; /* monotonic */
@@ -98,6 +105,9 @@ struct sandbox_service {
     size_t count;
     int64_t next_order;
     int64_t next_change;
+    unsigned proxies;      /* preview proxies that are connected, a bit each */
+    int64_t proxy_left_ms; /* monotonic: when one was lost, or our start */
+    int64_t next_ask;
     bool reconciled;        /* the engine was asked since it is up */
     int64_t access_changes; /* how many changes of access are in the table */
 
@@ -135,6 +145,20 @@ void table_announce(struct sandbox_service *s, const struct ulid *id);
 /* ---- between the files of this room ---- */
 
 int presets_load(struct sandbox_service *s, struct err *e) MUST_CHECK;
+
+enum job_result {
+    JOB_DONE,
+    JOB_FAILED,
+    JOB_LATER,
+    JOB_WITHDRAWN /* a stop that was not begun: somebody wants it */
+};
+
+/* A job's stop, on a thread of jobs.c; b is its copy. */
+enum job_result stop_run(struct sandbox_service *s, const struct sandbox *job, struct err *e);
+/* Somebody starts it: that a person stopped it counts no more. On disk and in the table. */
+int stop_forget_person(struct sandbox_service *s, const struct ulid *id, struct err *e) MUST_CHECK;
+/* Status in the table, announced; takes the lock. */
+void jobs_set(struct sandbox_service *s, const struct ulid *id, enum sandbox_status status);
 
 /* Threads. */
 void *jobs_run_starts(void *service);

@@ -48,10 +48,11 @@ static void test_passive(void **state)
     assert_int_equal(kind_of("/favicon.ico", ""), PASSIVE_FAVICON);
     assert_int_equal(kind_of("/favicon.ico?v=2", ""), PASSIVE_FAVICON);
     assert_int_equal(kind_of("/apple-touch-icon-120x120.png", ""), PASSIVE_FAVICON);
-    assert_int_equal(kind_of("/", "Sec-WebSocket-Protocol: vite-hmr\r\n"), PASSIVE_OTHER);
-    assert_int_equal(kind_of("/", "Sec-WebSocket-Protocol: vite-ping\r\n"), PASSIVE_OTHER);
-    assert_int_equal(kind_of("/", "Accept: text/x-vite-ping\r\n"), PASSIVE_OTHER);
-    assert_int_equal(kind_of("/_next/webpack-hmr?page=/", ""), PASSIVE_OTHER);
+    assert_int_equal(kind_of("/", "Sec-WebSocket-Protocol: vite-hmr\r\n"), PASSIVE_HOT_RELOAD);
+    assert_int_equal(kind_of("/", "Sec-WebSocket-Protocol: vite-ping\r\n"), PASSIVE_HOT_RELOAD);
+    assert_int_equal(kind_of("/", "Accept: text/x-vite-ping\r\n"), PASSIVE_HOT_RELOAD);
+    assert_int_equal(kind_of("/_next/webpack-hmr?page=/", ""), PASSIVE_HOT_RELOAD);
+    assert_int_equal(kind_of("/shop/_next/webpack-hmr", ""), PASSIVE_HOT_RELOAD);
     assert_int_equal(kind_of("/", "Sec-Purpose: prefetch;prerender\r\n"), PASSIVE_OTHER);
     assert_int_equal(kind_of("/", "Purpose: Prefetch\r\n"), PASSIVE_OTHER);
     assert_int_equal(kind_of("/", "User-Agent: Slackbot-LinkExpanding 1.0\r\n"), PASSIVE_OTHER);
