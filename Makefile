@@ -300,9 +300,16 @@ fuzz: $(if $(TARGET),build/fuzz/bin/$(TARGET))
 	$(Q)build/fuzz/bin/$(TARGET) -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=1024 \
 	    -artifact_prefix=build/fuzz/$(TARGET)- build/fuzz/corpus/$(TARGET) tests/fuzz/corpus/$(TARGET)
 
+# tests/bench/<name>.c measures a part of the proxy that no request shows by itself.
+BENCH_PROGRAMS := $(patsubst tests/bench/%.c,build/release/bench/%,$(wildcard tests/bench/*.c))
+$(BENCH_PROGRAMS): build/release/bench/%: build/release/obj/tests/bench/%.o build/release/lib/proxy.a build/release/lib/lib.a
+	@mkdir -p $(@D)
+	$(if $(V),,@echo '  LINK  $@')
+	$(Q)$(CC) $(PIE) $(LDFLAGS_release) -o $@$(TMP) $^ $(LIBS_proxy) && mv $@$(TMP) $@
+
 # ---- lint ------------------------------------------------------------------------------------------
 
-LINT_ROOTS := $(if $(ROOM),$(wildcard $(ROOM) tests/unit/$(ROOM)),$(wildcard $(ROOMS) tests/unit tests/fuzz))
+LINT_ROOTS := $(if $(ROOM),$(wildcard $(ROOM) tests/unit/$(ROOM)),$(wildcard $(ROOMS) tests/unit tests/fuzz tests/bench))
 C_SOURCES := $(if $(LINT_ROOTS),$(sort $(shell find $(LINT_ROOTS) -name '*.c')))
 C_HEADERS := $(if $(LINT_ROOTS),$(sort $(shell find $(LINT_ROOTS) -name '*.h')))
 ALL_HEADERS := $(sort $(shell find $(wildcard $(ROOMS) tests/unit tests/fuzz) -name '*.h' 2>/dev/null))
@@ -382,7 +389,7 @@ test-install:
 test-long: all
 	$(Q)$(PYTEST) $(or $(TEST),tests/long)
 
-bench: all
+bench: all $(BENCH_PROGRAMS)
 	$(Q)python3 tests/bench/bench.py $(ARGS)
 
 run: all $(if $(HAS_CONSOLE),build/console.ok)

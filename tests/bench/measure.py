@@ -3,15 +3,19 @@
 Nothing here knows a target.
 """
 
+import asyncio
 import http.client
 import json
+import math
 import os
 import re
+import signal
 import socket
 import statistics
 import subprocess
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.integration.docker import docker, own_image
@@ -19,48 +23,117 @@ from tests.integration.docker import docker, own_image
 ENGINE_SOCKET = "/var/run/docker.sock"
 LISTEN_SECONDS_MAX = 60
 WRK_THREADS = 1
-UNITS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 
 
 def median(values):
     return statistics.median(values)
 
 
+def quantile(values, share):
+    """The smallest value that so large a share of them does not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
 # --- load ------------------------------------------------------------------------------------------
 
 
-def wrk(url, *, headers=None, connections=16, seconds=6, pause_ms=0):
-    """(median latency in ms, requests per second). pause_ms: each connection rests between requests,
-    so that latency is the path's and not a queue's."""
-    command = ["wrk", f"-t{WRK_THREADS}", f"-c{connections}", f"-d{seconds}s", "--latency", "--timeout", "10s"]
-    for name, value in (headers or {}).items():
-        command += ["-H", f"{name}: {value}"]
-    with tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
-        if pause_ms:
-            script.write(f"function delay() return {pause_ms} end\n")
-            script.flush()
-            command += ["-s", script.name]
-        done = subprocess.run([*command, url], capture_output=True, text=True, timeout=seconds + 60, check=True)
-    failed = re.search(r"Non-2xx or 3xx responses: (\d+)|Socket errors: (.*)", done.stdout)
-    if failed:
-        raise AssertionError(f"{url}: {failed.group(0)}")
-    found = re.search(r"50%\s+([\d.]+)(us|ms|s)", done.stdout)
-    rate = re.search(r"Requests/sec:\s+([\d.]+)", done.stdout)
-    return float(found.group(1)) * UNITS[found.group(2)], float(rate.group(1))
+# Printed by wrk's own statistics, in microseconds.
+REPORT = """
+function done(summary, latency, requests)
+    local failed = summary.errors.connect + summary.errors.read + summary.errors.write + summary.errors.timeout
+    io.write(string.format("bench %d %d %d %d %d %d %d\\n", latency:percentile(50), latency:percentile(95),
+        latency:percentile(99), summary.requests, summary.duration, summary.errors.status, failed))
+end
+"""
+
+
+@dataclass
+class Latency:
+    """Of one run of load: milliseconds, and requests per second."""
+
+    p50: float
+    p95: float
+    p99: float
+    rate: float
+    requests: int
+
+
+class Wrk:
+    """Load on one address from one thread. pause_ms: each connection rests between requests, so that
+    latency is the path's and not a queue's. A context manager; result() waits for the end, stop() ends it
+    early."""
+
+    def __init__(self, url, *, headers=None, connections=16, seconds=6, pause_ms=0):
+        self.url = url
+        self.seconds = seconds
+        self.script = tempfile.NamedTemporaryFile("w", suffix=".lua")  # noqa: SIM115 closed by __exit__
+        pause = f"function delay() return {pause_ms} end\n" if pause_ms else ""
+        self.script.write(pause + REPORT)
+        self.script.flush()
+        command = ["wrk", f"-t{WRK_THREADS}", f"-c{connections}", f"-d{seconds}s", "--timeout", "10s", "-s", self.script.name]
+        for name, value in (headers or {}).items():
+            command += ["-H", f"{name}: {value}"]
+        self.process = subprocess.Popen([*command, url], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_error):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+        self.script.close()
+
+    def stop(self):
+        self.process.send_signal(signal.SIGINT)
+        return self.result()
+
+    def result(self):
+        text, _ = self.process.communicate(timeout=self.seconds + 60)
+        found = re.search(r"^bench ([\d ]+)$", text, re.M)
+        assert found, f"{self.url}: {text}"
+        p50, p95, p99, requests, duration, status, failed = (int(n) for n in found.group(1).split())
+        assert requests > 0 and status == 0 and failed == 0, f"{self.url}: {text}"
+        return Latency(p50 / 1000, p95 / 1000, p99 / 1000, requests * 1e6 / duration, requests)
+
+
+def wrk(url, **how):
+    with Wrk(url, **how) as load:
+        return load.result()
 
 
 # --- one request -----------------------------------------------------------------------------------
 
 
-def get(port, host, path="/", seconds=60):
+def get(port, host, path="/", seconds=60, address="127.0.0.1"):
     """(status, body) of one request on a connection of its own; no client library in between."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
+    connection = http.client.HTTPConnection(address, port, timeout=seconds)
     try:
         connection.request("GET", path, headers={"Host": host, "Connection": "close"})
         answer = connection.getresponse()
         return answer.status, answer.read()
     finally:
         connection.close()
+
+
+async def _get_soon(port, host, path, seconds):
+    start = time.monotonic()
+    reader, writer = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", port), seconds)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+    answer = await asyncio.wait_for(reader.read(), seconds)
+    writer.close()
+    return int(answer.split(b" ", 2)[1]), (time.monotonic() - start) * 1000
+
+
+def get_all(port, hosts, path="/", seconds=60):
+    """(status, milliseconds) of one request to each host, all of them at once, each on its own connection."""
+
+    async def every():
+        return await asyncio.gather(*(_get_soon(port, host, path, seconds) for host in hosts))
+
+    return asyncio.run(every())
 
 
 # --- processes -------------------------------------------------------------------------------------
@@ -113,6 +186,15 @@ def engine(method, path, body=None):
         connection.close()
 
 
+def starts(sandbox_id, since):
+    """How often the engine started that sandbox since a moment of time.time()."""
+    found = docker(
+        "events", "--since", f"{since:.3f}", "--until", f"{time.time():.3f}", "--filter", f"container=s-{sandbox_id}",
+        "--filter", "event=start", "--format", "{{.TimeNano}}",
+    )  # fmt: skip
+    return len(found.split())
+
+
 class PlainContainer:
     """The same server in a container of the same image and the same walls, started by the engine alone:
     what a start costs without us."""
@@ -145,14 +227,30 @@ class PlainContainer:
 
     def start_and_listen(self):
         """Until the port takes a connection."""
+        self._start()
+        self._repeat(lambda: socket.create_connection((self.address, self.port), timeout=1).close())
+
+    def start_and_answer(self):
+        """Until the app answered a request, sent straight to it."""
+        self._start()
+        self._repeat(self._get)
+
+    def _start(self):
         engine("POST", f"/containers/{self.name}/start")
         if self.address is None:
             networks = engine("GET", f"/containers/{self.name}/json")["NetworkSettings"]["Networks"]
             self.address = next(iter(networks.values()))["IPAddress"]
+
+    def _get(self):
+        status, body = get(self.port, "localhost", address=self.address)
+        assert status == 200, f"{status} {body[:300]}"
+
+    @staticmethod
+    def _repeat(attempt):
         end = time.monotonic() + LISTEN_SECONDS_MAX
         while True:
             try:
-                socket.create_connection((self.address, self.port), timeout=1).close()
+                attempt()
                 return
             except OSError:
                 if time.monotonic() > end:
