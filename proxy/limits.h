@@ -44,13 +44,16 @@
 /* A stream was closed; how long its end or reset may take to arrive on the standing connection. */
 #define LIMIT_UPSTREAM_END_MS 1000
 
-#define LIMIT_WAKE_BUDGET_MS 30000
-#define LIMIT_WAKE_PAGE_MS   1000
-#define LIMIT_WAKE_RETRY_MS  500
-#define LIMIT_WAKE_MEMORY_MS 2000
-#define LIMIT_WAITERS        2048
-#define LIMIT_WAITERS_OF_ONE 512
-#define LIMIT_HOPS           4
+/* How long a request is held: 3.5 times what this app's start usually takes, but never less than a
+ * busy machine's queue needs, nor more than the 100 s that CDNs allow an answer to take. */
+#define LIMIT_WAKE_BUDGET_MS     30000
+#define LIMIT_WAKE_BUDGET_MAX_MS 90000
+#define LIMIT_WAKE_PAGE_MS       1000
+#define LIMIT_WAKE_RETRY_MS      500
+#define LIMIT_WAKE_MEMORY_MS     2000
+#define LIMIT_WAITERS            2048
+#define LIMIT_WAITERS_OF_ONE     512
+#define LIMIT_HOPS               4
 
 #define LIMIT_ROUTES            100000
 #define LIMIT_ROUTE_PORTS       64

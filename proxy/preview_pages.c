@@ -57,8 +57,9 @@ static const char page_style[] =
     "</style>";
 
 /* Asks where the start is, shows it, and loads the page again when there is something to load. A
- * service worker of the app may answer in our place: after a few answers that are none, the page is
- * simply loaded again. */
+ * service worker of the app may answer in our place, or never: the address is another each time, so
+ * that no old answer fits, and after a few answers that are none the page is simply loaded again.
+ */
 static const char page_script[] =
     "<script>(function(){"
     "var d=document,m=d.querySelector('main'),p=d.getElementById('p'),e=d.getElementById('e'),"
@@ -67,11 +68,14 @@ static const char page_script[] =
     "function show(){var s=(Date.now()-t)/1000;e.textContent=s.toFixed(0)+' s';"
     "var w=u>0?s*1000/u:s/20;b.style.width=(4+92*(1-Math.exp(-1.6*w)))+'%';}"
     "function again(ms){setTimeout(ask,ms);}"
-    "function ask(){fetch('/.sandboxd/wake',{cache:'no-store',headers:{accept:'application/json'}})"
-    ".then(function(r){return r.json();}).then(function(s){bad=0;"
+    "function ask(){var c=new AbortController(),l=setTimeout(function(){c.abort();},8000);"
+    "fetch('/.sandboxd/wake?'+Date.now(),{cache:'no-store',signal:c.signal,"
+    "headers:{accept:'application/json'}})"
+    ".then(function(r){return r.json();}).then(function(s){clearTimeout(l);bad=0;"
     "if(s.state!=='waking'){location.reload();return;}"
-    "if(s.text){p.textContent=s.reason||s.text;}if(s.usual_ms){u=s.usual_ms;}again(400);})"
-    "['catch'](function(){if(++bad>=4){location.reload();return;}again(1000);});}"
+    "var x=s.reason||s.text;if(x&&x!==p.textContent){p.textContent=x;}"
+    "if(s.usual_ms){u=s.usual_ms;}again(400);})"
+    "['catch'](function(){clearTimeout(l);if(++bad>=4){location.reload();return;}again(1000);});}"
     "setInterval(show,500);show();again(250);})();</script>";
 
 /* ---- pieces ---- */
@@ -104,10 +108,10 @@ static void fields_begin(struct buf *out, bool is_page, int64_t retry_after_s)
                    "script-src 'unsafe-inline'; connect-src 'self'; form-action 'self'; base-uri "
                    "'none'\r\n"
                  : "Content-Type: application/json\r\n");
-    buf_puts(
-        out,
-        "Cache-Control: no-store\r\nX-Robots-Tag: noindex\r\nX-Content-Type-Options: nosniff\r\n"
-        "Referrer-Policy: same-origin\r\n");
+    /* With Vary: * a service worker's cache refuses it too, which heeds no Cache-Control. */
+    buf_puts(out, "Cache-Control: no-store\r\nVary: *\r\nX-Robots-Tag: noindex\r\n"
+                  "X-Content-Type-Options: nosniff\r\n"
+                  "Referrer-Policy: same-origin\r\n");
     if (retry_after_s > 0) {
         buf_printf(out, "Retry-After: %" PRId64 "\r\n", retry_after_s);
     }
@@ -224,8 +228,9 @@ void pages_warm_up(struct exchange *x, const struct route *r, const struct previ
     buf_puts(&body,
              "<h1><span class=\"dot\"></span>Waking the app</h1><p id=\"p\" aria-live=\"polite\">");
     buf_puts(&body, pages_phase(r, host->port, text));
-    buf_puts(&body,
-             "</p><div class=\"bar\"><i id=\"b\"></i></div><p class=\"foot\"><span id=\"e\">");
+    buf_puts(&body, "</p><div class=\"bar\" role=\"progressbar\" aria-label=\"Start of the app\">"
+                    "<i id=\"b\"></i>"
+                    "</div><p class=\"foot\"><span id=\"e\">");
     buf_printf(&body, "%" PRId64 " s</span><span>", elapsed_ms / 1000);
     if (r->usual_ms > 0) {
         buf_printf(&body, "usually %.1f s", (double)r->usual_ms / 1000);

@@ -11,7 +11,7 @@
 #include "proxy/limits.h"
 #include "proxy/preview_activity.h"
 #include "proxy/preview_pages.h"
-#include "proxy/preview_secrets.h"
+#include "proxy/preview_request.h"
 #include "proxy/preview_stopping.h"
 #include "proxy/preview_visit.h"
 
@@ -29,110 +29,6 @@ static void count_byte(struct visit *v)
 }
 
 /* ---- what the app is sent ---- */
-
-static bool starts_nocase(struct str s, struct str prefix)
-{
-    return s.len >= prefix.len && str_eq_nocase(str_cut(s, 0, prefix.len), prefix);
-}
-
-/* The edge has removed what a client claimed and set its own; anything more of that family is
- * somebody's invention. */
-static bool is_dropped(struct str name, struct str value, const void *ctx)
-{
-    static const char *const edge[] = {"x-forwarded-for", "x-forwarded-host", "x-forwarded-proto",
-                                       "x-forwarded-port", "x-forwarded-server"};
-
-    (void)ctx;
-    if (starts_nocase(name, STR("x-forwarded-"))) {
-        for (size_t i = 0; i < ARRAY_LEN(edge); i++) {
-            if (str_eq_nocase(name, str_of(edge[i]))) {
-                return false;
-            }
-        }
-        return true;
-    }
-    if (str_eq_nocase(name, STR("authorization"))) {
-        return secrets_has_token(value);
-    }
-    if (str_eq_nocase(name, STR("cookie"))) {
-        return secrets_has_cookie(value);
-    }
-    return str_eq_nocase(name, STR("content-length")) || str_eq_nocase(name, STR("forwarded")) ||
-           str_eq_nocase(name, STR("proxy"));
-}
-
-static bool wants_upgrade(const struct visit *v)
-{
-    const struct head *h = &v->x->request;
-
-    /* Cleartext HTTP/2 would hide further requests from us. */
-    return v->x->is_upgrade && head_count(h, "upgrade") == 1 &&
-           !head_has_token(h, "upgrade", "h2c");
-}
-
-static void add_forwarded(const struct head *h, struct buf *out)
-{
-    struct str host = head_get(h, "host");
-
-    if (!head_get(h, "x-forwarded-for").ptr) {
-        buf_puts(out, "X-Forwarded-For: 127.0.0.1\r\n");
-    }
-    if (!head_get(h, "x-forwarded-host").ptr) {
-        buf_printf(out, "X-Forwarded-Host: %.*s\r\n", STR_FMT(host));
-    }
-    if (!head_get(h, "x-forwarded-proto").ptr) {
-        buf_puts(out, "X-Forwarded-Proto: http\r\n");
-    }
-}
-
-/* A field that held a cookie of ours was left out whole; the app's own cookies of it come here. */
-static void add_cookies(const struct head *h, struct buf *out)
-{
-    BUF_AUTO(rest, LIMIT_HEAD_BYTES);
-
-    for (unsigned i = 0; i < h->trailers_from; i++) {
-        if (!str_eq_nocase(head_name(h, i), STR("cookie")) ||
-            !secrets_has_cookie(head_value(h, i))) {
-            continue;
-        }
-        buf_reset(&rest);
-        secrets_add_cookies(&rest, head_value(h, i));
-        if (rest.len > 0) {
-            buf_printf(out, "Cookie: %.*s\r\n", STR_FMT(buf_str(&rest)));
-        }
-    }
-}
-
-static void add_request_framing(const struct visit *v, struct buf *out)
-{
-    const struct exchange *x = v->x;
-    struct str upgrade = head_get(&x->request, "upgrade");
-
-    if (x->framing == HTTP_LENGTH) {
-        buf_printf(out, "Content-Length: %llu\r\n", (unsigned long long)x->length);
-    } else if (x->framing == HTTP_CHUNKED) {
-        buf_puts(out, "Transfer-Encoding: chunked\r\n");
-    }
-    if (wants_upgrade(v)) {
-        buf_printf(out, "Connection: Upgrade\r\nUpgrade: %.*s\r\n", STR_FMT(upgrade));
-    }
-}
-
-static void build_head(const struct visit *v, struct buf *out)
-{
-    const struct head *h = &v->x->request;
-
-    buf_add_str(out, head_method(h));
-    buf_putc(out, ' ');
-    buf_add_str(out, head_target(h));
-    buf_puts(out, " HTTP/1.1\r\n");
-    head_copy(h, out, is_dropped, NULL);
-    add_cookies(h, out);
-    add_forwarded(h, out);
-    buf_puts(out, "CDN-Loop: sandboxd\r\n");
-    add_request_framing(v, out);
-    buf_puts(out, "\r\n");
-}
 
 /* Head (or nothing) and what is there of the body, in one write. */
 static void send_parts(struct visit *v, struct str head)
@@ -187,7 +83,7 @@ static void relay_start(struct visit *v)
     v->state = VISIT_RELAYING;
     http_parser_init(&v->parser, false, &relay_answer, v);
     http_parser_next(&v->parser, &v->answer);
-    build_head(v, &head);
+    request_build_head(v, &head);
     loop_deadline_set(&v->deadline, LIMIT_UPSTREAM_HEAD_MS, answer_late, v);
     send_parts(v, buf_str(&head));
 }
@@ -377,7 +273,7 @@ static void relay_switch(struct visit *v, struct str rest)
     const struct head *h = &v->answer;
     struct str upgrade = head_get(h, "upgrade");
 
-    if (!wants_upgrade(v) || !upgrade.ptr) {
+    if (!request_wants_upgrade(v) || !upgrade.ptr) {
         answer_bad(v, "The app changed to a protocol that nobody asked for.");
         return;
     }

@@ -276,11 +276,13 @@ static void take_settings(const struct record *rec)
         table.settings.domain[domain.len] = '\0';
         table.settings.is_known = true;
     }
+    table.settings.is_tls = str_is(record_get(rec, "tls"), "yes");
     buf_reset(&table.settings_frame);
 
     struct record_writer w = record_begin(&table.settings_frame, "settings");
 
     record_add(&w, "preview_domain", domain);
+    record_addb(&w, "tls", table.settings.is_tls);
     (void)record_end(&w);
 }
 

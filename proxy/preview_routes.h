@@ -77,6 +77,7 @@ struct route {
 
 struct routes_settings {
     char domain[256]; /* lower case */
+    bool is_tls;      /* previews of that domain are reached by https */
     bool is_known;
 };
 

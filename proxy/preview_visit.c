@@ -143,13 +143,15 @@ void visits_each_waiting(void (*fn)(struct visit *v))
 
 /* ---- may it ---- */
 
-/* Sec-Fetch says it; who does not send that asks for a page by taking HTML. */
+/* Sec-Fetch says it; who does not send that asks for a page by taking HTML. A page load that goes
+ * through a service worker keeps its mode and has no destination any more. */
 static bool wants_page(const struct head *h)
 {
     struct str dest = head_get(h, "sec-fetch-dest");
 
     if (dest.ptr) {
-        return str_is(dest, "document") || str_is(dest, "iframe") || str_is(dest, "frame");
+        return str_is(head_get(h, "sec-fetch-mode"), "navigate") || str_is(dest, "document") ||
+               str_is(dest, "iframe") || str_is(dest, "frame");
     }
     struct str accept = head_get(h, "accept");
 
@@ -256,7 +258,8 @@ static void answer_reserved(struct exchange *x, struct route *r, const struct pr
     struct str method = head_method(&x->request);
     const struct str retry = STR("/.sandboxd/retry?to=");
 
-    if (str_eq(target, STR("/.sandboxd/wake")) && (str_is(method, "GET") || x->is_head)) {
+    if ((str_eq(target, STR("/.sandboxd/wake")) || str_starts(target, STR("/.sandboxd/wake?"))) &&
+        (str_is(method, "GET") || x->is_head)) {
         wake_answer_poll(x, r, host);
     } else if (str_starts(target, retry) && str_is(method, "POST")) {
         answer_retry(x, r, str_cut(target, retry.len, target.len));
@@ -351,15 +354,32 @@ void visits_drain(void)
     }
 }
 
+/* Without a word of an answer the edge would take a GET for lost and send it once more. */
+static void visit_cut(struct visit *v)
+{
+    struct exchange *x = v->x;
+    bool is_page = v->wants_page;
+    bool is_unsent = v->state == VISIT_OPENING || v->state == VISIT_NEW;
+
+    visit_over(v);
+    if (x->head_written) {
+        front_break(x);
+    } else if (is_unsent) {
+        pages_refuse(x, 503, "restarting", "the preview service is restarting", 1, is_page);
+    } else {
+        pages_refuse(x, 502, "restarting",
+                     "The preview service was restarted before the app had answered. The app may "
+                     "have done what was asked.",
+                     0, is_page);
+    }
+}
+
 unsigned visits_cut(void)
 {
     unsigned count = 0;
 
     while (visits.first) {
-        struct exchange *x = visits.first->x;
-
-        visit_over(visits.first);
-        front_break(x);
+        visit_cut(visits.first);
         count++;
     }
     return count;

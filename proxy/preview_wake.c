@@ -30,6 +30,19 @@ void wake_init(struct broker *broker)
     wakes.broker = broker;
 }
 
+/* How long a request for it is held. */
+static int64_t budget_ms_of(const struct route *r)
+{
+    int64_t usual_ms =
+        r->usual_ms < LIMIT_WAKE_BUDGET_MAX_MS ? r->usual_ms : LIMIT_WAKE_BUDGET_MAX_MS;
+    int64_t budget_ms = usual_ms * 7 / 2;
+
+    if (budget_ms < LIMIT_WAKE_BUDGET_MS) {
+        return LIMIT_WAKE_BUDGET_MS;
+    }
+    return budget_ms < LIMIT_WAKE_BUDGET_MAX_MS ? budget_ms : LIMIT_WAKE_BUDGET_MAX_MS;
+}
+
 /* ---- asking sandboxd ---- */
 
 static void ask_wake(struct route *r, uint16_t port)
@@ -40,7 +53,7 @@ static void ask_wake(struct route *r, uint16_t port)
 
     /* One that was never answered counts as lost after the time anybody waits. */
     if (r->state == ROUTE_RUNNING ||
-        (w->sent && (r->state == ROUTE_STARTING || now_ms - w->began_ms < LIMIT_WAKE_BUDGET_MS))) {
+        (w->sent && (r->state == ROUTE_STARTING || now_ms - w->began_ms < budget_ms_of(r)))) {
         return;
     }
     w->began_ms = now_ms;
@@ -230,13 +243,19 @@ static void wait_begin(struct visit *v, int64_t delay_ms)
 void wake_hold(struct visit *v, bool refused)
 {
     struct route *r = v->route;
-    int64_t budget_ms = v->is_navigation ? LIMIT_WAKE_PAGE_MS : LIMIT_WAKE_BUDGET_MS;
-    int64_t left_ms = v->x->began_ms + budget_ms - loop_now_ms();
+    int64_t left_ms;
 
     v->state = VISIT_NEW;
     v->was_refused = refused;
     if (!r) {
         answer_refuse(v, 404, "not_found", "There is no such preview.", 0);
+        return;
+    }
+    left_ms =
+        v->x->began_ms + (v->is_navigation ? LIMIT_WAKE_PAGE_MS : budget_ms_of(r)) - loop_now_ms();
+    if (visits_are_draining() && v->is_navigation) {
+        /* Its page asks again, and the edge keeps that question until we are back. */
+        waited_enough(v);
     } else if (visits_are_draining()) {
         answer_refuse(v, 503, "restarting", "the preview service is restarting", 1);
     } else if (v->passive != PASSIVE_NOT) {

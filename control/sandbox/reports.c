@@ -15,7 +15,20 @@ static void reports_copy(struct str value, char *out, size_t size)
     (void)snprintf(out, size, "%.*s", STR_FMT(value));
 }
 
-static void reports_configure(const struct sandbox *b, struct buf *out)
+/* Vite answers to loopback names only, unless its configuration or this says otherwise. */
+static void reports_configure_vite(struct record_writer *w, const char *preview_domain)
+{
+    char pair[512];
+
+    if (!str_is(str_of(preview_domain), "localhost")) {
+        (void)snprintf(pair, sizeof(pair), "__VITE_ADDITIONAL_SERVER_ALLOWED_HOSTS=.preview.%s",
+                       preview_domain);
+        record_adds(w, "env", pair);
+    }
+}
+
+static void reports_configure(const struct sandbox_service *s, const struct sandbox *b,
+                              struct buf *out)
 {
     struct record_writer w = record_begin(out, "configure");
     record_adds(&w, "template", b->preset ? b->preset->template_name : "");
@@ -23,6 +36,7 @@ static void reports_configure(const struct sandbox *b, struct buf *out)
     for (size_t i = 0; i < b->port_count; i++) {
         record_addn(&w, "port", b->ports[i]);
     }
+    reports_configure_vite(&w, s->config->preview_domain);
     (void)record_end(&w);
 }
 
@@ -40,7 +54,7 @@ int sandbox_connected(struct sandbox_service *s, const struct ulid *id, struct s
         }
         b->connected = true;
         reports_copy(boot_id, b->boot_id, sizeof(b->boot_id));
-        reports_configure(b, ret_configure);
+        reports_configure(s, b, ret_configure);
         table_changed(s, b);
     }
     table_announce(s, id);

@@ -138,6 +138,29 @@ def test_forwarded_fields_of_the_edge_pass_and_others_do_not(running):
     assert not {"x-forwarded-prefix", "forwarded", "proxy"} & set(fields)
 
 
+def test_the_scheme_is_the_public_one_where_tls_ends_in_front_of_the_edge(running):
+    running.broker.send("settings", {"preview_domain": "example.com", "tls": True})
+    public = running.host(domain="example.com")
+
+    def scheme(host):
+        running.ask("/s", headers="X-Forwarded-Proto: http\r\n", host=host)
+        return [v for k, v in running.app.last("/s")["headers"] if k == "x-forwarded-proto"]
+
+    wait_for(lambda: scheme(public) == ["https"], what="the public scheme")
+    assert scheme(running.host()) == ["http"], "a loopback name has no TLS"
+
+
+@pytest.mark.parametrize("path,origin,kept", [
+    ("/_next/webpack-hmr", "https://{h}", False), ("/docs/_next/static/a.js", "http://{h}", False),
+    ("/__nextjs_source-map", "https://{h}", False), ("/_next/webpack-hmr", "https://evil.example", True),
+    ("/_next/webpack-hmr", "https://{h}:81", True), ("/_next/webpack-hmr", "null", True),
+    ("/", "https://{h}", True), ("/api", "https://{h}", True)])
+def test_next_is_not_shown_the_previews_own_origin_and_everybody_elses_stays(running, path, origin, kept):
+    host = running.host(domain="example.com")
+    running.ask(path, headers=f"Origin: {origin.replace('{h}', host)}\r\n", host=host)
+    assert ("origin" in dict(running.app.last(path)["headers"])) is kept
+
+
 def test_credentials_of_ours_stop_here_and_the_apps_own_pass(running):
     ours = "sk_0123456789abcdef0123456789abcdef"
     running.broker.send("settings", {"preview_domain": "example.com", "api_token": hashlib.sha256(ours.encode()).hexdigest()})
@@ -454,6 +477,18 @@ def test_a_person_gets_a_page_after_a_second(asleep):
     assert asleep.ask("/", headers=HTML).status == 200
 
 
+@pytest.mark.parametrize("headers", ["Sec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: empty\r\n", "Sec-Fetch-Dest: iframe\r\n"])
+def test_a_frame_and_a_service_worker_load_pages_too(asleep, headers):
+    got = asleep.ask("/", headers=headers)
+    assert got.status == 503 and b"/.sandboxd/wake" in got.body
+
+
+def test_no_cache_takes_a_word_of_ours(asleep):
+    """The Cache API heeds no Cache-Control, but refuses Vary: *."""
+    for answer in (asleep.ask("/", headers=HTML), asleep.ask("/.sandboxd/wake?17"), asleep.ask("/", host="nobody.invalid")):
+        assert answer.header("vary") == "*" and answer.header("cache-control") == "no-store", answer.headers
+
+
 def test_a_person_whose_app_is_quick_sees_no_page(asleep):
     c = asleep.client().send(asleep.text("GET", "/quick", HTML))
     asleep.held()
@@ -739,6 +774,24 @@ def test_sigterm_answers_the_held_and_cuts_the_endless(asleep):
     got = held.answer()
     assert got.status == 503 and got.header("retry-after") == "1"
     assert asleep.proxy.process.wait(5) == 0
+
+
+def test_a_person_who_waits_over_a_restart_has_the_page_that_moves_on(asleep):
+    c = asleep.client().send(asleep.text("GET", "/", HTML))
+    asleep.held()
+    asleep.proxy.process.send_signal(signal.SIGTERM)
+    got = c.answer()
+    assert got.status == 503 and b"/.sandboxd/wake" in got.body
+
+
+def test_what_is_cut_without_a_word_is_told_so_and_not_sent_again(running):
+    """A connection that is merely closed makes the edge send a GET once more."""
+    c = running.client().send(running.text("GET", "/hang"))
+    wait_for(lambda: running.app.count("/hang"))
+    running.proxy.process.send_signal(signal.SIGTERM)
+    got = c.answer()
+    assert got.status == 502 and got.whole and json.loads(got.body)["error"]["code"] == "restarting"
+    assert running.proxy.process.wait(5) == 0 and running.app.count("/hang") == 1
 
 
 def test_sigterm_cuts_after_three_seconds(running):
