@@ -206,7 +206,10 @@ class Stack:
         """Replaces a file of an app from outside, owned by the sandbox as if it had written it."""
         target = self.app_dir(sandbox_id) / path
         owner = self.workspace(sandbox_id).stat()
+        missing = [folder for folder in target.parents if not folder.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
+        for folder in missing:
+            os.chown(folder, owner.st_uid, owner.st_gid)
         target.write_text(text, encoding="utf-8")
         os.chown(target, owner.st_uid, owner.st_gid)
 
