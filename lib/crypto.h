@@ -1,6 +1,6 @@
 /*
- * Cryptography: the one wrapper of OpenSSL. Hashes, random bytes, sealed boxes, password hashes,
- * base64, hex. Any thread.
+ * Cryptography: the one wrapper of OpenSSL. Hashes, random bytes, sealed boxes, signatures,
+ * password hashes, base64, hex. Any thread.
  */
 #pragma once
 
@@ -52,6 +52,15 @@ void crypto_seal(const struct crypto_master *m, const char *purpose, const char 
  * key id. */
 int crypto_open(const struct crypto_master *m, const char *purpose, const char *row, struct str box,
                 struct buf *out, struct err *e) MUST_CHECK;
+
+#define CRYPTO_SIGNATURE_BYTES 64
+
+/* Ed25519: the public half of a seed, a signature, and whether one is that key's. */
+void crypto_sign_public(const uint8_t seed[CRYPTO_KEY_BYTES], uint8_t ret_public[CRYPTO_KEY_BYTES]);
+void crypto_sign(const uint8_t seed[CRYPTO_KEY_BYTES], struct str data,
+                 uint8_t ret_signature[CRYPTO_SIGNATURE_BYTES]);
+bool crypto_verify(const uint8_t public_key[CRYPTO_KEY_BYTES], struct str data,
+                   const uint8_t signature[CRYPTO_SIGNATURE_BYTES]);
 
 /* Argon2id (19 MiB, t=2, p=1) as an encoded string; blocks about 30 ms. ERR_INTERNAL. */
 int crypto_password_hash(struct str password, struct buf *out, struct err *e) MUST_CHECK;

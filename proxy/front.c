@@ -586,6 +586,7 @@ struct str front_reason(unsigned status)
         {101, "Switching Protocols"},
         {200, "OK"},
         {204, "No Content"},
+        {303, "See Other"},
         {400, "Bad Request"},
         {401, "Unauthorized"},
         {403, "Forbidden"},

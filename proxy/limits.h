@@ -61,6 +61,18 @@
 #define LIMIT_ROUTES_SAVE_MS    200
 #define LIMIT_TEXT_BYTES        8192
 
+/* Passes that were verified and are remembered; one is renewed when less than half of it is left.
+ */
+#define LIMIT_PASSES             256
+#define LIMIT_PASS_RENEW_MS      60000
+#define LIMIT_PASS_RENEW_BELOW_S (6 * 3600)
+/* Tickets that are being exchanged, how long that may take, and a path to come back to. */
+#define LIMIT_ENTERING     64
+#define LIMIT_ENTER_MS     10000
+#define LIMIT_TICKET_BYTES 128
+#define LIMIT_RETURN_BYTES 2048
+#define LIMIT_WAKE_CLIENTS 4096
+
 #define LIMIT_ACTIVITY_MS    2000
 #define LIMIT_DRAIN_MS       3000
 #define LIMIT_DRAIN_QUIET_MS 100

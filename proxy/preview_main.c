@@ -12,7 +12,10 @@
 #include "proxy/front.h"
 #include "proxy/limits.h"
 #include "proxy/loop.h"
+#include "proxy/preview_access.h"
 #include "proxy/preview_activity.h"
+#include "proxy/preview_enter.h"
+#include "proxy/preview_passes.h"
 #include "proxy/preview_secrets.h"
 #include "proxy/preview_stopping.h"
 #include "proxy/preview_visit.h"
@@ -76,6 +79,7 @@ static void on_down(void *ctx)
 {
     (void)ctx;
     stopping_broker_down();
+    enter_broker_down();
 }
 
 static void on_record(void *ctx, const struct record *r)
@@ -83,6 +87,12 @@ static void on_record(void *ctx, const struct record *r)
     (void)ctx;
     if (record_is(r, "settings")) {
         secrets_take(r);
+    }
+    if (record_is(r, "pass")) {
+        if (!enter_take(r)) {
+            passes_take(r);
+        }
+        return;
     }
     if (!routes_take(r) && !wake_take(r)) {
         log_warn("sandboxd sent a record we do not know");
@@ -98,8 +108,10 @@ static void on_route_gone(struct route *r)
     activity_forget(r);
 }
 
+/* What may not go on is ended before anything is woken or sent on for it. */
 static void on_route_changed(struct route *r)
 {
+    access_route_changed(r);
     stopping_route_changed(r);
     wake_route_changed(r);
 }

@@ -150,9 +150,10 @@ static void json_error(struct buf *out, const char *code, const char *message, b
 
 static const char *title_of(unsigned status)
 {
-    return status == 404  ? "Nothing here"
-           : status < 500 ? "Not possible"
-                          : "The app is not there right now";
+    return status == 404   ? "Nothing here"
+           : status == 429 ? "Too many at once"
+           : status < 500  ? "Not possible"
+                           : "The app is not there right now";
 }
 
 void pages_refuse(struct exchange *x, unsigned status, const char *code, const char *message,
@@ -171,6 +172,31 @@ void pages_refuse(struct exchange *x, unsigned status, const char *code, const c
         buf_puts(&body, "}\n");
     }
     send_own(x, status, is_page, retry_after_s, &body);
+}
+
+/* A tab of its own: the console is never framed. */
+static void sign_in_page(struct buf *body, const char *message, const char *console)
+{
+    page_begin(body, "Sign in", "");
+    buf_puts(body, "<main class=\"bad\"><h1><span class=\"dot\"></span>Sign in</h1><p>");
+    add_escaped(body, str_of(message));
+    buf_puts(body, " Its owner opens it with the console.</p><p><a target=\"_blank\" "
+                   "rel=\"noopener noreferrer\" href=\"");
+    add_escaped(body, str_of(console));
+    buf_puts(body, "\">Open with the console</a></p></main></body></html>\n");
+}
+
+void pages_sign_in(struct exchange *x, const char *message, const char *console, bool is_page)
+{
+    BUF_AUTO(body, PAGE_BYTES_MAX);
+
+    if (is_page) {
+        sign_in_page(&body, message, console);
+    } else {
+        json_error(&body, "unauthorized", message, false);
+        buf_puts(&body, "}\n");
+    }
+    send_own(x, 401, is_page, 0, &body);
 }
 
 void pages_late(struct exchange *x, const char *phase, const char *message, int64_t retry_after_s)

@@ -14,6 +14,8 @@
  * Retry-After. */
 void pages_refuse(struct exchange *x, unsigned status, const char *code, const char *message,
                   int64_t retry_after_s, bool is_page);
+/* 401 with the way in: the console's address that fetches a ticket. */
+void pages_sign_in(struct exchange *x, const char *message, const char *console, bool is_page);
 /* The page that waits and moves on by itself. */
 void pages_warm_up(struct exchange *x, const struct route *r, const struct preview_host *host,
                    int64_t elapsed_ms);

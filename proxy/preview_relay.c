@@ -12,6 +12,7 @@
 #include "proxy/preview_activity.h"
 #include "proxy/preview_pages.h"
 #include "proxy/preview_request.h"
+#include "proxy/preview_secrets.h"
 #include "proxy/preview_stopping.h"
 #include "proxy/preview_visit.h"
 
@@ -157,11 +158,12 @@ static void on_opened(void *ctx, enum stream_result result)
 
 /* ---- the answer ---- */
 
-static bool is_length(struct str name, struct str value, const void *ctx)
+/* An app must not set or clear a cookie of ours. */
+static bool is_not_passed(struct str name, struct str value, const void *ctx)
 {
-    (void)value;
     (void)ctx;
-    return str_eq_nocase(name, STR("content-length"));
+    return str_eq_nocase(name, STR("content-length")) ||
+           (str_eq_nocase(name, STR("set-cookie")) && secrets_has_cookie(value));
 }
 
 static void answer_bad(struct visit *v, const char *message)
@@ -192,6 +194,7 @@ static void pass_final_head(struct visit *v, struct buf *fields)
 
     loop_deadline_clear(&v->deadline);
     add_timing(v, fields);
+    access_add_fields(v, fields);
     if (v->parser.has_no_body && (h->status == 204 || framing != HTTP_LENGTH)) {
         framing = HTTP_NO_BODY;
     }
@@ -208,7 +211,7 @@ static bool on_head(void *ctx)
     if (h->status == 101) {
         return true;
     }
-    head_copy(h, &fields, is_length, NULL);
+    head_copy(h, &fields, is_not_passed, NULL);
     if (h->status >= 200) {
         pass_final_head(v, &fields);
         return v->x->is_head;
@@ -278,7 +281,7 @@ static void relay_switch(struct visit *v, struct str rest)
         return;
     }
     loop_deadline_clear(&v->deadline);
-    head_copy(h, &fields, is_length, NULL);
+    head_copy(h, &fields, is_not_passed, NULL);
     add_timing(v, &fields);
     buf_printf(&fields, "Connection: Upgrade\r\nUpgrade: %.*s\r\n", STR_FMT(upgrade));
     v->state = VISIT_SWITCHED;
@@ -418,17 +421,26 @@ void relay_raw_ended(struct visit *v)
     }
 }
 
-void relay_restart(struct visit *v)
+/* A close frame from a server is not masked (RFC 6455 section 7.4). */
+static void close_switched(struct visit *v, const char close_frame[4])
 {
-    /* Close, 1012 "service restart", from a server: not masked (RFC 6455 section 7.4). */
-    static const char close_1012[] = "\x88\x02\x03\xf4";
     struct exchange *x = v->x;
     bool can_say =
         head_has_token(&x->request, "upgrade", "websocket") && ws_frames_at_boundary(&v->frames);
 
     visit_over(v);
     if (can_say) {
-        (void)front_raw(x, str_n(close_1012, 4));
+        (void)front_raw(x, str_n(close_frame, 4));
     }
     front_raw_end(x);
+}
+
+void relay_restart(struct visit *v)
+{
+    close_switched(v, "\x88\x02\x03\xf4"); /* 1012, service restart */
+}
+
+void relay_revoke(struct visit *v)
+{
+    close_switched(v, "\x88\x02\x03\xf0"); /* 1008, policy violation */
 }

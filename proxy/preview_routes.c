@@ -18,6 +18,7 @@
 #include "lib/log.h"
 #include "lib/mem.h"
 #include "lib/paths.h"
+#include "proxy/preview_limit.h"
 
 static const char *const state_names[] = {
     [ROUTE_ASLEEP] = "asleep",     [ROUTE_STARTING] = "starting", [ROUTE_RUNNING] = "running",
@@ -263,27 +264,79 @@ static void take_gone(const struct record *rec)
     }
 }
 
-static void take_settings(const struct record *rec)
+/* False, and nothing changed, for none and for one that is too long. */
+static bool take_name(struct str name, char ret[256])
 {
-    struct str domain = record_get(rec, "preview_domain");
-
-    if (domain.len > 0 && domain.len < sizeof table.settings.domain) {
-        for (size_t i = 0; i < domain.len; i++) {
-            char c = domain.ptr[i];
-
-            table.settings.domain[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-        }
-        table.settings.domain[domain.len] = '\0';
-        table.settings.is_known = true;
+    if (name.len == 0 || name.len >= 256) {
+        return false;
     }
-    table.settings.is_tls = str_is(record_get(rec, "tls"), "yes");
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.ptr[i];
+
+        ret[i] = c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+    }
+    ret[name.len] = '\0';
+    return true;
+}
+
+static int digit_of(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool take_key(struct str hex, uint8_t ret[CRYPTO_KEY_BYTES])
+{
+    if (hex.len != 2 * CRYPTO_KEY_BYTES) {
+        return false;
+    }
+    for (size_t i = 0; i < CRYPTO_KEY_BYTES; i++) {
+        int high = digit_of(hex.ptr[2 * i]);
+        int low = digit_of(hex.ptr[2 * i + 1]);
+
+        if (high < 0 || low < 0) {
+            return false;
+        }
+        ret[i] = (uint8_t)(high * 16 + low);
+    }
+    return true;
+}
+
+/* Everything but the hashes of tokens is kept: private previews go on while sandboxd is away. */
+static void keep_settings(const struct record *rec)
+{
+    static const char *const kept[] = {
+        "preview_domain",  "console_host", "tls", "pass_key", "wakes_per_minute_per_client",
+        "wakes_per_minute"};
+
     buf_reset(&table.settings_frame);
 
     struct record_writer w = record_begin(&table.settings_frame, "settings");
 
-    record_add(&w, "preview_domain", domain);
-    record_addb(&w, "tls", table.settings.is_tls);
+    for (size_t i = 0; i < ARRAY_LEN(kept); i++) {
+        struct str value = record_get(rec, kept[i]);
+
+        if (value.ptr) {
+            record_add(&w, kept[i], value);
+        }
+    }
     (void)record_end(&w);
+}
+
+static void take_settings(const struct record *rec)
+{
+    struct routes_settings *s = &table.settings;
+    uint64_t number;
+
+    s->is_known = take_name(record_get(rec, "preview_domain"), s->domain) || s->is_known;
+    (void)take_name(record_get(rec, "console_host"), s->console_host);
+    s->is_tls = record_get_bool(rec, "tls", false);
+    s->has_pass_key = take_key(record_get(rec, "pass_key"), s->pass_key);
+    s->wakes_per_client =
+        record_get_u64(rec, "wakes_per_minute_per_client", UINT32_MAX, &number) ? number : 0;
+    s->wakes_per_minute = record_get_u64(rec, "wakes_per_minute", UINT32_MAX, &number) ? number : 0;
+    limit_set(s->wakes_per_client, s->wakes_per_minute);
+    keep_settings(rec);
+    save_later();
 }
 
 static void take_synced(void)
@@ -353,7 +406,7 @@ void routes_init(const char *data_dir, const struct routes_events *events)
 {
     ids_init(&table.rows);
     table.events = events;
-    buf_init(&table.settings_frame, 1024);
+    buf_init(&table.settings_frame, 4096);
     (void)uv_timer_init(loop_get(), &table.save);
     (void)paths_join(table.path, data_dir, "state/preview/routes");
     (void)paths_join(table.temporary, data_dir, "state/preview/routes.new");

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/crypto.h"
 #include "lib/record.h"
 #include "lib/ulid.h"
 #include "proxy/ids.h"
@@ -76,8 +77,12 @@ struct route {
 };
 
 struct routes_settings {
-    char domain[256]; /* lower case */
-    bool is_tls;      /* previews of that domain are reached by https */
+    char domain[256];                   /* lower case */
+    char console_host[256];             /* lower case */
+    bool is_tls;                        /* previews of that domain are reached by https */
+    uint8_t pass_key[CRYPTO_KEY_BYTES]; /* verifies passes */
+    bool has_pass_key;
+    uint64_t wakes_per_client, wakes_per_minute;
     bool is_known;
 };
 

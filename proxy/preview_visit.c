@@ -12,7 +12,10 @@
 #include "proxy/limits.h"
 #include "proxy/preview_access.h"
 #include "proxy/preview_activity.h"
+#include "proxy/preview_enter.h"
 #include "proxy/preview_pages.h"
+#include "proxy/preview_passes.h"
+#include "proxy/preview_path.h"
 #include "proxy/preview_stopping.h"
 
 #define RESERVED STR("/.sandboxd/")
@@ -28,6 +31,8 @@ void visits_init(struct broker *broker)
     activity_init(broker);
     stopping_init(broker);
     wake_init(broker);
+    passes_init(broker);
+    enter_init(broker);
 }
 
 unsigned visits_count(void)
@@ -73,7 +78,7 @@ static void unlink_all(struct visit *v)
     visits.count--;
 }
 
-static struct visit *visit_new(struct exchange *x, const struct preview_host *host, struct route *r)
+struct visit *visit_new(struct exchange *x, const struct preview_host *host, struct route *r)
 {
     struct visit *v = mem_alloc(sizeof(*v));
 
@@ -81,11 +86,13 @@ static struct visit *visit_new(struct exchange *x, const struct preview_host *ho
     x->role_data = v;
     v->host = *host;
     v->route = r;
-    v->next = r->wake.visits;
-    if (v->next) {
-        v->next->prev = v;
+    if (r) {
+        v->next = r->wake.visits;
+        if (v->next) {
+            v->next->prev = v;
+        }
+        r->wake.visits = v;
     }
-    r->wake.visits = v;
     head_init(&v->answer);
     link_all(v);
     return v;
@@ -122,6 +129,9 @@ void visit_over(struct visit *v)
         return;
     }
     visit_unroute(v);
+    if (v->state == VISIT_ENTERING) {
+        enter_left(v);
+    }
     v->state = VISIT_OVER;
     loop_deadline_clear(&v->deadline);
     http_parser_stop(&v->parser);
@@ -143,9 +153,7 @@ void visits_each_waiting(void (*fn)(struct visit *v))
 
 /* ---- may it ---- */
 
-/* Sec-Fetch says it; who does not send that asks for a page by taking HTML. A page load that goes
- * through a service worker keeps its mode and has no destination any more. */
-static bool wants_page(const struct head *h)
+bool visit_wants_page(const struct head *h)
 {
     struct str dest = head_get(h, "sec-fetch-dest");
 
@@ -161,12 +169,12 @@ static bool wants_page(const struct head *h)
 /* A form that was sent is no page load: it must reach the app. */
 static bool is_navigation(const struct head *h)
 {
-    return str_is(head_method(h), "GET") && wants_page(h);
+    return str_is(head_method(h), "GET") && visit_wants_page(h);
 }
 
 static bool refuse(struct exchange *x, unsigned status, const char *code, const char *message)
 {
-    pages_refuse(x, status, code, message, 0, wants_page(&x->request));
+    pages_refuse(x, status, code, message, 0, visit_wants_page(&x->request));
     return false;
 }
 
@@ -193,51 +201,35 @@ static bool is_plain(struct exchange *x)
 }
 
 /* Unknown, forbidden and undeclared look the same. */
-static bool not_found(struct exchange *x)
+static struct route *find_route(struct exchange *x, const struct preview_host *host,
+                                struct access *ret_access)
 {
-    return refuse(x, 404, "not_found", "There is no such preview.");
-}
-
-static struct route *find_route(struct exchange *x, struct preview_host *ret_host)
-{
-    struct str domain = str_of(routes_settings_get()->domain);
     struct route *r;
 
-    if (!preview_host_parse(head_get(&x->request, "host"), domain, ret_host)) {
-        (void)not_found(x);
-        return NULL;
-    }
-    r = routes_find(&ret_host->id);
+    access_look(x, host, ret_access);
+    r = routes_find(&host->id);
     if (!r && !routes_are_known()) {
         pages_refuse(x, 503, "unavailable",
                      "The preview service has just started and does not know its apps yet.", 1,
-                     wants_page(&x->request));
+                     visit_wants_page(&x->request));
         return NULL;
     }
-    if (!r || !access_is_allowed(r, x) || !route_has_port(&r->ports, ret_host->port)) {
-        (void)not_found(x);
+    if (!r || !access_is_allowed(r, ret_access) || !route_has_port(&r->ports, host->port)) {
+        access_refuse(x, host);
         return NULL;
     }
     return r;
 }
 
-/* ---- our own path ---- */
-
-/* A path of this very host: one slash, no second one, no backslash, nothing that could end a header
- * line. */
-static bool is_local_path(struct str path)
+static bool find_host(struct exchange *x, struct preview_host *ret)
 {
-    if (path.len == 0 || path.ptr[0] != '/' ||
-        (path.len > 1 && (path.ptr[1] == '/' || path.ptr[1] == '\\'))) {
-        return false;
-    }
-    for (size_t i = 0; i < path.len; i++) {
-        if (path.ptr[i] <= 0x20 || path.ptr[i] == 0x7f) {
-            return false;
-        }
-    }
-    return true;
+    struct str domain = str_of(routes_settings_get()->domain);
+
+    return preview_host_parse(head_get(&x->request, "host"), domain, ret) ||
+           refuse(x, 404, "not_found", "There is no such preview.");
 }
+
+/* ---- our own path ---- */
 
 static void answer_retry(struct exchange *x, struct route *r, struct str to)
 {
@@ -247,7 +239,7 @@ static void answer_retry(struct exchange *x, struct route *r, struct str to)
         wake_forget_failure(r);
     }
     buf_puts(&fields, "Cache-Control: no-store\r\nLocation: ");
-    buf_add_str(&fields, is_local_path(to) ? to : STR("/"));
+    buf_add_str(&fields, path_is_local(to) ? to : STR("/"));
     buf_puts(&fields, "\r\n");
     front_answer(x, 303, buf_str(&fields), STR(""));
 }
@@ -264,7 +256,7 @@ static void answer_reserved(struct exchange *x, struct route *r, const struct pr
     } else if (str_starts(target, retry) && str_is(method, "POST")) {
         answer_retry(x, r, str_cut(target, retry.len, target.len));
     } else {
-        (void)not_found(x);
+        (void)refuse(x, 404, "not_found", "There is nothing of ours at this path.");
     }
 }
 
@@ -273,9 +265,17 @@ static void answer_reserved(struct exchange *x, struct route *r, const struct pr
 static void begin(struct exchange *x)
 {
     struct preview_host host;
+    struct access access;
     struct route *r;
 
-    if (!is_plain(x) || !(r = find_route(x, &host))) {
+    if (!is_plain(x) || !find_host(x, &host)) {
+        return;
+    }
+    if (enter_is_target(head_target(&x->request))) {
+        enter_begin(x, &host);
+        return;
+    }
+    if (!(r = find_route(x, &host, &access))) {
         return;
     }
     if (str_starts(head_target(&x->request), RESERVED)) {
@@ -284,9 +284,10 @@ static void begin(struct exchange *x)
     }
     struct visit *v = visit_new(x, &host, r);
 
+    v->access = access;
     v->passive = passive_kind_of(&x->request);
     v->is_navigation = is_navigation(&x->request);
-    v->wants_page = wants_page(&x->request);
+    v->wants_page = visit_wants_page(&x->request);
     if (v->passive == PASSIVE_NOT) {
         v->is_counted = true;
         activity_open(r);
@@ -348,6 +349,8 @@ void visits_drain(void)
         if (v->state == VISIT_WAITING) {
             wake_left(v);
             wake_hold(v, false);
+        } else if (v->state == VISIT_ENTERING) {
+            enter_drain(v);
         } else if (v->state == VISIT_SWITCHED) {
             relay_restart(v);
         }

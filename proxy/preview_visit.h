@@ -9,6 +9,7 @@
 
 #include "proxy/broker.h"
 #include "proxy/front.h"
+#include "proxy/preview_access.h"
 #include "proxy/preview_gate.h"
 #include "proxy/preview_host.h"
 #include "proxy/preview_passive.h"
@@ -17,6 +18,7 @@
 
 enum visit_state {
     VISIT_NEW,
+    VISIT_ENTERING, /* its ticket is at sandboxd; in preview_enter.c */
     VISIT_WAITING,  /* for the sandbox; in preview_wake.c */
     VISIT_OPENING,  /* a stream was asked for; nothing reached the app */
     VISIT_RELAYING, /* bytes may have reached the app: no second try */
@@ -27,7 +29,8 @@ enum visit_state {
 struct visit {
     struct exchange *x; /* owned by the front; valid until VISIT_OVER */
     struct preview_host host;
-    struct route *route;       /* NULL once sandboxd forgot it */
+    struct route *route;       /* NULL once sandboxd forgot it, and while entering */
+    struct access access;      /* what it brought along */
     struct visit *next, *prev; /* of the same route */
     struct visit *all_next, *all_prev;
     enum visit_state state;
@@ -51,6 +54,11 @@ extern const struct front_role preview_role;
 
 void visits_init(struct broker *broker);
 unsigned visits_count(void);
+/* r may be NULL. The visit is its exchange's role data from now on. */
+struct visit *visit_new(struct exchange *x, const struct preview_host *host, struct route *r);
+/* Sec-Fetch says it; who does not send that asks for a page by taking HTML. A page load that goes
+ * through a service worker keeps its mode and has no destination any more. */
+bool visit_wants_page(const struct head *h);
 /* The exchange was answered or is gone: frees everything else of the visit. */
 void visit_over(struct visit *v);
 /* Detaches it from a route that goes away. */
@@ -97,3 +105,5 @@ void relay_raw_ended(struct visit *v);
 /* A WebSocket is told that the service restarts (1012), anything else that was switched is closed.
  */
 void relay_restart(struct visit *v);
+/* Its access has ended: a WebSocket is told so (1008), anything else that was switched is cut. */
+void relay_revoke(struct visit *v);

@@ -10,6 +10,7 @@
 #include "lib/log.h"
 #include "lib/mem.h"
 #include "proxy/limits.h"
+#include "proxy/preview_limit.h"
 #include "proxy/preview_pages.h"
 #include "proxy/preview_stopping.h"
 #include "proxy/preview_visit.h"
@@ -45,15 +46,21 @@ static int64_t budget_ms_of(const struct route *r)
 
 /* ---- asking sandboxd ---- */
 
+/* One that was never answered counts as lost after the time anybody waits. */
+static bool is_under_way(const struct route *r)
+{
+    const struct route_wake *w = &r->wake;
+
+    return w->sent && (r->state == ROUTE_STARTING || loop_now_ms() - w->began_ms < budget_ms_of(r));
+}
+
 static void ask_wake(struct route *r, uint16_t port)
 {
     BUF_AUTO(out, 256);
     int64_t now_ms = loop_now_ms();
     struct route_wake *w = &r->wake;
 
-    /* One that was never answered counts as lost after the time anybody waits. */
-    if (r->state == ROUTE_RUNNING ||
-        (w->sent && (r->state == ROUTE_STARTING || now_ms - w->began_ms < budget_ms_of(r)))) {
+    if (r->state == ROUTE_RUNNING || is_under_way(r)) {
         return;
     }
     w->began_ms = now_ms;
@@ -240,6 +247,26 @@ static void wait_begin(struct visit *v, int64_t delay_ms)
     }
 }
 
+/* Whether it may cause a start; joining one that is under way is free, and so is keeping one from
+ * being stopped. False: it was answered. */
+static bool may_wake(struct visit *v)
+{
+    const struct route *r = v->route;
+    int64_t retry_after_s = 0;
+    char message[160];
+
+    if (r->state == ROUTE_RUNNING || r->state == ROUTE_STARTING || r->ask > 0 || is_under_way(r) ||
+        limit_take(&v->x->request, loop_now_ms(), &retry_after_s)) {
+        return true;
+    }
+    (void)snprintf(message, sizeof message,
+                   "Too many sleeping apps were woken from your address or altogether within a "
+                   "minute; try again in %lld s.",
+                   (long long)retry_after_s);
+    answer_refuse(v, 429, "too_many_requests", message, retry_after_s);
+    return false;
+}
+
 void wake_hold(struct visit *v, bool refused)
 {
     struct route *r = v->route;
@@ -266,7 +293,7 @@ void wake_hold(struct visit *v, bool refused)
         answer_refuse(v, 503, "busy", "too many requests wait for this app", 5);
     } else if (left_ms <= 0) {
         waited_enough(v);
-    } else {
+    } else if (may_wake(v)) {
         wait_begin(v, left_ms);
     }
 }

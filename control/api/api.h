@@ -104,6 +104,7 @@ void api_events(struct http_request *r, struct http_response *p, void *ctx);
 void api_sandboxes_get(struct http_request *r, struct http_response *p, void *ctx);
 void api_sandboxes_start(struct http_request *r, struct http_response *p, void *ctx);
 void api_sandboxes_stop(struct http_request *r, struct http_response *p, void *ctx);
+void api_sandboxes_ticket(struct http_request *r, struct http_response *p, void *ctx);
 void api_sandboxes_delete(struct http_request *r, struct http_response *p, void *ctx);
 void api_sandboxes_keep_alive(struct http_request *r, struct http_response *p, void *ctx);
 void api_tasks_create(struct http_request *r, struct http_response *p, void *ctx);
@@ -129,3 +130,5 @@ void api_console_file(struct http_request *r, struct http_response *p, void *ctx
 
 /* Session of the request's cookie, by any of that name. */
 bool api_session_valid(struct api *api, const struct http_request *r);
+/* Its name; "" when there is none. */
+const char *api_session_name(struct api *api, const struct http_request *r);

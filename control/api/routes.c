@@ -24,6 +24,7 @@ static const struct http_route api_table[] = {
     {"POST", "/v1/sandboxes/:id/start", api_sandboxes_start, 0, 0},
     {"POST", "/v1/sandboxes/:id/stop", api_sandboxes_stop, 0, 0},
     {"POST", "/v1/sandboxes/:id/keep-alive", api_sandboxes_keep_alive, 0, 0},
+    {"POST", "/v1/sandboxes/:id/preview-ticket", api_sandboxes_ticket, 0, 0},
     {"DELETE", "/v1/sandboxes/:id", api_sandboxes_delete, 0, 0},
     {"GET", "/v1/sandboxes/:id/tasks", api_tasks_list, 0, 0},
     {"POST", "/v1/sandboxes/:id/tasks", api_tasks_create, 0, PROMPT_BODY_BYTES},

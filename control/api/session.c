@@ -119,18 +119,24 @@ static const char *session_cookie_name(const struct api *api, const struct http_
     return session_secure(api, r) ? "__Host-sandboxd_session" : "sandboxd_session";
 }
 
-bool api_session_valid(struct api *api, const struct http_request *r)
+const char *api_session_name(struct api *api, const struct http_request *r)
 {
     char hash[CRYPTO_SHA256_HEX];
+    char name[ACCESS_SESSION_BYTES];
     struct str token;
     size_t pos = 0;
     while (http_cookie(r, &pos, session_cookie_name(api, r), &token)) {
         crypto_sha256_hex(token, hash);
-        if (token.len > 0 && sessions_valid(api->db, hash)) {
-            return true;
+        if (token.len > 0 && sessions_find(api->db, hash, name)) {
+            return arena_strdup(r->arena, name);
         }
     }
-    return false;
+    return "";
+}
+
+bool api_session_valid(struct api *api, const struct http_request *r)
+{
+    return api_session_name(api, r)[0] != '\0';
 }
 
 static void session_set_cookie(struct api *api, const struct http_request *r,

@@ -10,8 +10,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "control/sandbox/passes.h"
 #include "control/sandbox/table.h"
 #include "control/sandbox/why.h"
+#include "control/vault/vault.h"
 #include "lib/clock.h"
 #include "lib/crypto.h"
 #include "lib/fd.h"
@@ -169,11 +171,16 @@ static void broker_add_route(struct buf *out, const struct sandbox *b)
 static void broker_add_settings(struct broker *br, struct buf *out)
 {
     const struct config *c = br->service->config;
+    uint8_t key[CRYPTO_KEY_BYTES];
+    BUF_AUTO(hex, CRYPTO_SHA256_HEX);
+    vault_preview_public(br->service->vault, key);
+    crypto_hex(str_n(key, sizeof(key)), &hex);
     struct record_writer w = record_begin(out, "settings");
     record_adds(&w, "preview_domain", c->preview_domain);
     record_adds(&w, "console_host", c->console_host);
     record_addn(&w, "http_port", c->http_port);
     record_addb(&w, "tls", c->preview_tls);
+    record_add(&w, "pass_key", buf_str(&hex));
     record_addn(&w, "wakes_per_minute_per_client", c->wakes_per_minute_per_client);
     record_addn(&w, "wakes_per_minute", c->wakes_per_minute);
     /* Hashes only: the proxy keeps a token that is shown to a preview from the app behind it. */
@@ -345,6 +352,10 @@ static int broker_on_record(struct broker *br, struct broker_connection *c, cons
         broker_on_activity(br, c, r, &id);
     } else if (record_is(r, "stopping")) {
         broker_on_stopping(br, c, r, &id);
+    } else if (record_is(r, "enter")) {
+        passes_enter(br->service, r, &id, &c->out);
+    } else if (record_is(r, "renew")) {
+        passes_renew(br->service, r, &id, &c->out);
     } else {
         return err_set(e, ERR_PROTOCOL, 0, "an unknown record");
     }

@@ -17,6 +17,7 @@
 
 struct db;
 struct engine_client;
+struct vault;
 struct sandbox_service;
 
 /* Key for http_kick and stream waiting: "sandbox:<id>". */
@@ -95,6 +96,10 @@ void app_key(const struct ulid *id, char key[SANDBOX_KEY_BYTES]);
 void sandbox_access_changed(struct sandbox_service *s, const struct ulid *app_id);
 /* The same for whatever changed since the last call, by us or by another program. */
 void sandbox_access_sweep(struct sandbox_service *s);
+/* A ticket for one visit of the preview proxy's /.sandboxd/enter, appended; session "" for an API
+ * token. ERR_NOT_FOUND, ERR_INVALID for a port that is not declared. */
+int sandbox_ticket(struct sandbox_service *s, const struct ulid *id, uint16_t port,
+                   const char *session, struct buf *ret_ticket, struct err *e) MUST_CHECK;
 
 /* ---- looking ---- */
 
@@ -221,4 +226,5 @@ struct sandbox_channel_hooks {
 
 void sandbox_set_hooks(struct sandbox_service *s, const struct sandbox_channel_hooks *hooks);
 /* Loads rows and starts the threads (jobs, broker, follow, reaper): after the hooks are set. */
-int sandbox_service_run(struct sandbox_service *s, struct db *db, struct err *e) MUST_CHECK;
+int sandbox_service_run(struct sandbox_service *s, struct db *db, struct vault *vault,
+                        struct err *e) MUST_CHECK;

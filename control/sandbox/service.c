@@ -8,6 +8,7 @@
 
 #include "control/sandbox/dirs.h"
 #include "control/sandbox/table.h"
+#include "control/sandbox/tickets.h"
 #include "control/store/apps.h"
 #include "lib/clock.h"
 #include "lib/log.h"
@@ -29,11 +30,13 @@ int sandbox_service_start(const struct config *config, struct sandbox_service **
     s->broker_wake_fd = -1;
     s->proxy_left_ms = clock_mono_ms();
     s->engine = engine_client_new(config->data_dir);
+    s->tickets = tickets_new();
     if (presets_load(s, e) != 0 ||
         dirs_prepare(config->data_dir, config->uid_base, config->init_source, s->init_version, e) !=
             0 ||
         broker_listen(s, e) != 0) {
         engine_client_free(s->engine);
+        tickets_free(s->tickets);
         free(s);
         return -1;
     }
@@ -113,9 +116,11 @@ static void service_thread(struct sandbox_service *s, const char *name, void *(*
     s->threads[s->thread_count++] = thread_start(name, run, s);
 }
 
-int sandbox_service_run(struct sandbox_service *s, struct db *db, struct err *e)
+int sandbox_service_run(struct sandbox_service *s, struct db *db, struct vault *vault,
+                        struct err *e)
 {
     s->db = db;
+    s->vault = vault;
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     long starts = cores < SERVICE_START_THREADS_MIN   ? SERVICE_START_THREADS_MIN
                   : cores > SERVICE_START_THREADS_MAX ? SERVICE_START_THREADS_MAX
@@ -155,5 +160,6 @@ void sandbox_service_stop(struct sandbox_service *take_service)
         }
     }
     engine_client_free(s->engine);
+    tickets_free(s->tickets);
     free(s);
 }

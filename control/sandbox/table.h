@@ -92,6 +92,8 @@ struct sandbox {
 struct sandbox_service {
     const struct config *config;
     struct db *db;
+    struct vault *vault; /* signs passes */
+    struct tickets *tickets;
     struct engine_client *engine;
     struct sandbox_channel_hooks hooks;
     struct sandbox_preset presets[TABLE_PRESETS_MAX];

@@ -11,6 +11,7 @@ static void vault_free(struct vault *v)
     vault_free_grants(v);
     vault_free_registry(v);
     mem_wipe(&v->master, sizeof(v->master));
+    mem_wipe(v->preview_seed, sizeof(v->preview_seed));
     (void)pthread_mutex_destroy(&v->lock);
     (void)pthread_mutex_destroy(&v->keys_lock);
     free(v);
@@ -26,7 +27,8 @@ int vault_start(const struct config *config, struct db *db, struct vault **ret, 
     (void)pthread_mutex_init(&v->lock, NULL);
     (void)pthread_mutex_init(&v->keys_lock, NULL);
     if (vault_load_registry(v, e) != 0 || vault_load_master(v, e) != 0 ||
-        vault_load_keys(v, e) != 0 || vault_broker_start(v, e) != 0) {
+        vault_load_preview_key(v, e) != 0 || vault_load_keys(v, e) != 0 ||
+        vault_broker_start(v, e) != 0) {
         vault_free(v);
         return -1;
     }

@@ -11,6 +11,7 @@
 #include "lib/buf.h"
 #include "lib/crypto.h"
 #include "lib/err.h"
+#include "lib/pass.h"
 #include "lib/ulid.h"
 
 struct db;
@@ -65,3 +66,7 @@ int vault_restore(struct vault *v, const struct ulid *task, const struct ulid *s
                   struct err *e) MUST_CHECK;
 /* Ends it and tells the proxy. Unknown tasks are fine. */
 void vault_revoke(struct vault *v, const struct ulid *task);
+
+/* Passes to previews: the key that verifies them, and the text of a signed one. */
+void vault_preview_public(const struct vault *v, uint8_t ret_public[CRYPTO_KEY_BYTES]);
+void vault_sign_pass(const struct vault *v, const struct pass *pass, struct buf *out);

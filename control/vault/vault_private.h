@@ -38,6 +38,7 @@ struct vault {
     const struct config *config;
     struct db *db;
     struct crypto_master master;
+    uint8_t preview_seed[CRYPTO_KEY_BYTES];      /* signs passes; constant after the start */
     struct vault_agent agents[VAULT_AGENTS_MAX]; /* constant after the start */
     size_t agent_count;
     struct vault_provider providers[VAULT_PROVIDERS_MAX];
@@ -62,6 +63,8 @@ struct vault {
 
 /* master.c: reads or makes the master key; stores its id in the settings. */
 int vault_load_master(struct vault *v, struct err *e) MUST_CHECK;
+/* preview_key.c: makes it once; one that does not open stops the start. */
+int vault_load_preview_key(struct vault *v, struct err *e) MUST_CHECK;
 /* registry.c: presets/agents and presets/providers. */
 int vault_load_registry(struct vault *v, struct err *e) MUST_CHECK;
 void vault_free_registry(struct vault *v);

@@ -446,6 +446,11 @@ class App:
                      b"Content-Length: 0\r\n\r\n")
         return True
 
+    def do_our_cookies(self, sock, _request):
+        sock.sendall(b"HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nSet-Cookie: sandboxd_pass=x; Path=/\r\n"
+                     b"Set-Cookie:  __Host-sandboxd_pass=; Max-Age=0\r\nset-cookie: c=3\r\nContent-Length: 0\r\n\r\n")
+        return True
+
     def do_sse(self, sock, _request):
         sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
         try:

@@ -222,7 +222,7 @@ def test_a_port_that_was_not_declared_is_refused_without_a_wake(stack, echo):
     sleep(stack, echo)
     for port in (3001, 22, 9100, 1):
         answer = stack.preview.get(echo["id"], "/", app_port=port)
-        assert answer.status_code == 404, (port, answer.status_code, answer.text)
+        assert answer.status_code == 401, (port, answer.status_code, answer.text)
     assert stack.api.sandbox(echo["id"])["status"] == "stopped"
 
 
@@ -246,7 +246,7 @@ def test_a_host_that_is_no_preview_is_refused_and_wakes_nothing(stack, echo, for
     }[form]
     sleep(stack, echo)
     answer = ask(stack, host)
-    assert answer is not None and answer.status in (400, 404, 421), answer
+    assert answer is not None and answer.status in (400, 401, 404), answer
     assert stack.api.sandbox(sandbox)["status"] == "stopped"
 
 

@@ -376,8 +376,8 @@ def test_malformed_requests_are_refused_and_closed(running, text, status):
     ("s-{id}-70000.preview.localhost", 404), ("s-{id}-3000.preview.evil.com", 404),
     ("s-{id}-3000.preview.localhost:99999", 404), ("s-{id}-3000.preview.localhost:", 404),
     ("x.s-{id}-3000.preview.localhost", 404), ("s-{id}-3000.preview.xexample.com", 404),
-    ("s-{id}-3000.xpreview.example.com", 404), ("s-{id}-9999.preview.localhost", 404),
-    ("s-01hzzzzzzzzzzzzzzzzzzzzzzz-3000.preview.localhost", 404), ("127.0.0.1", 404),
+    ("s-{id}-3000.xpreview.example.com", 404), ("s-{id}-9999.preview.localhost", 401),
+    ("s-01hzzzzzzzzzzzzzzzzzzzzzzz-3000.preview.localhost", 401), ("127.0.0.1", 404),
 ])
 def test_host_names(running, host, status):
     host = host.replace("{id}", running.id).replace("{ID}", running.id.upper())
@@ -400,7 +400,7 @@ def test_a_loop_is_broken(running):
 def test_private_looks_like_unknown(running):
     unknown = running.ask("/", host=f"s-{new_id()}-3000.preview.localhost")
     running.route("asleep", access="private")
-    wait_for(lambda: running.ask("/").status == 404)
+    wait_for(lambda: running.ask("/").status == 401)
     private = running.ask("/")
     assert (private.status, private.body, private.headers) == (unknown.status, unknown.body, unknown.headers)
     assert running.broker.count("wake") == 0
@@ -530,8 +530,8 @@ def test_failures_are_shared_and_lines_are_for_localhost_only(asleep):
 
 
 def test_undeclared_ports_and_unknown_ids_wake_nothing(asleep):
-    assert asleep.ask("/", host=asleep.host(4000)).status == 404
-    assert asleep.ask("/", host=f"s-{new_id()}-3000.preview.localhost").status == 404
+    assert asleep.ask("/", host=asleep.host(4000)).status == 401
+    assert asleep.ask("/", host=f"s-{new_id()}-3000.preview.localhost").status == 401
     assert asleep.broker.count("wake") == 0
 
 
@@ -622,7 +622,7 @@ def test_gone_ends_waiting_and_the_name(asleep):
     asleep.held()
     asleep.broker.send("gone", {"id": asleep.id})
     assert c.answer().status == 404
-    assert asleep.ask("/g").status == 404
+    assert asleep.ask("/g").status == 401
 
 
 # ---- without sandboxd ------------------------------------------------------------------------------------------
@@ -656,7 +656,7 @@ def test_rows_that_were_not_sent_again_are_forgotten(running):
     running.broker.stop()
     running.broker.greeting = [running.broker.greeting[0], running.broker.greeting[2]]
     running.broker.start()
-    wait_for(lambda: running.ask("/").status == 404)
+    wait_for(lambda: running.ask("/").status == 401)
 
 
 def test_missing_directories_are_waited_for(tmp_path):
