@@ -9,7 +9,7 @@ from tests.integration import harness
 from tests.integration.edge import Edge
 
 CREATIONS = 7
-STARTS = 15
+STARTS = 9
 BOOT_APPS = 1000
 BOOT_MS_MAX = 200
 ROUNDS = 3

@@ -2,13 +2,12 @@
 
 import os
 import shutil
-import sqlite3
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.bench import measure
-from tests.integration.client import api_id
+from tests.integration import rows
 from tests.integration.conftest import Apps
 from tests.integration.edge import Edge
 from tests.integration.harness import ROOT
@@ -20,23 +19,9 @@ FIRST_ANSWER_SECONDS_MAX = 60
 
 def known_apps(stack, count):
     """Rows of apps, each with a sandbox that sleeps and whose container was thrown away. Replaces all."""
-    now = int(time.time() * 1000)
     stack["control"].stop()
-    with sqlite3.connect(stack.data / "state" / "sandboxd.db") as db:
-        for table in ("task_event", "task", "event", "sandbox", "app"):
-            db.execute(f"DELETE FROM {table}")
-        for number in range(1, count + 1):
-            app, sandbox = api_id(), api_id()
-            db.execute(
-                "INSERT INTO app(id,name,description,runtime_preset,created_at,updated_at) VALUES(?,?,?,?,?,?)",
-                (app, f"app number {number}", "known to the bench", "node-http", now, now),
-            )
-            db.execute(
-                "INSERT INTO sandbox(id,app_id,status,uid_number,image,ports,web_port,disk_bytes,disk_at,"
-                "last_active_at,started_at,stopped_at,created_at,updated_at) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                (sandbox, app, "stopped", number, "node-http", "3000", 3000, 123456, now, now, now, now, now, now),
-            )
-    db.close()
+    rows.delete_apps(stack)
+    rows.insert_apps(stack, count)
     stack["control"].start()
     stack.wait_ready()
 
