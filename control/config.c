@@ -12,6 +12,7 @@
 
 #define CONFIG_DATA_DIR_BYTES_MAX 200
 #define CONFIG_TOKEN_BYTES_MIN    16
+#define CONFIG_DISK_FLOOR_MB_MAX  (1024UL * 1024)
 #define CONFIG_WAKES_MAX          100000
 
 bool config_domain_is_local(const struct config *c)
@@ -120,12 +121,15 @@ static int config_numbers(struct config *c, struct err *e)
 {
     uint64_t base = 0;
     uint64_t idle = 0;
+    uint64_t floor = 0;
     uint64_t keep_alive = 0;
     if (env_port("API_PORT", 9090, &c->api_port, e) != 0 ||
         env_port("CONSOLE_PORT", 9091, &c->console_port, e) != 0 ||
         env_port("PREVIEW_PORT", 9080, &c->preview_port, e) != 0 ||
         env_port("HTTP_PORT", 80, &c->http_port, e) != 0 ||
         env_u64("SANDBOXD_UID_BASE", 100000, 4294000000ULL, 2000000000, &base, e) != 0 ||
+        env_u64("SANDBOXD_DISK_FLOOR_MB", 0, CONFIG_DISK_FLOOR_MB_MAX, UINT32_MAX, &floor, e) !=
+            0 ||
         env_u64("SANDBOXD_IDLE_THRESHOLD_SECONDS", 0, 31536000, 2100, &idle, e) != 0 ||
         env_u64("SANDBOXD_KEEP_ALIVE_MAX_SECONDS", 60, 31536000, 86400, &keep_alive, e) != 0) {
         return -1;
@@ -135,6 +139,7 @@ static int config_numbers(struct config *c, struct err *e)
                        c->api_port);
     }
     c->uid_base = (uint32_t)base;
+    c->disk_floor_mb = floor == UINT32_MAX ? -1 : (int64_t)floor;
     c->idle_threshold_s = (int64_t)idle;
     c->keep_alive_max_s = (int64_t)keep_alive;
     return 0;

@@ -35,6 +35,7 @@ struct config {
     uint32_t uid_base;
     const char *default_agent;
     const char *free_models;  /* comma separated */
+    int64_t disk_floor_mb;    /* -1: chosen from the disk's size; 0: off */
     int64_t idle_threshold_s; /* 0: off */
     int64_t keep_alive_max_s;
     bool preview_private;                                  /* what a new app gets */

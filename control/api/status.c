@@ -50,6 +50,7 @@ void api_status(struct http_request *r, struct http_response *p, void *ctx)
 {
     struct api *api = ctx;
     struct sandbox_engine_status status = {0};
+    struct sandbox_disk disk = {0};
     struct json_writer w;
     size_t running = 0;
     size_t total = 0;
@@ -70,6 +71,13 @@ void api_status(struct http_request *r, struct http_response *p, void *ctx)
     json_object(&w, "memory");
     json_int(&w, "available_bytes", status.mem_available);
     json_int(&w, "total_bytes", status.mem_total);
+    json_object_end(&w);
+    sandbox_disk_look(api->sandboxes, &disk);
+    json_object(&w, "disk");
+    json_text(&w, "status", disk.is_low ? "low" : "ok");
+    json_int(&w, "free_bytes", disk.free_bytes);
+    json_int(&w, "floor_bytes", disk.floor_bytes);
+    json_int(&w, "total_bytes", disk.total_bytes);
     json_object_end(&w);
     json_object(&w, "sandboxes");
     json_int(&w, "running", (int64_t)running);

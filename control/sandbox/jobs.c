@@ -120,7 +120,8 @@ static enum job_result jobs_start(struct sandbox_service *s, const struct sandbo
         return image;
     }
     enum sandbox_status status = b->creating ? SANDBOX_CREATING : SANDBOX_STARTING;
-    if ((!b->creating && admit_check(s, b->preset, 0, &need, e) != 0) ||
+    if (disk_check_start(s, b, e) != 0 ||
+        (!b->creating && admit_check(s, b->preset, 0, &need, e) != 0) ||
         jobs_prepare(s, b, e) != 0 ||
         sandboxes_next_generation(s->db, &b->id, status, &generation, e) != 0) {
         return JOB_FAILED;
@@ -258,6 +259,11 @@ static void jobs_settle(struct sandbox_service *s, struct sandbox *b, const stru
                         enum job_result result, const struct err *e)
 {
     b->working = false;
+    b->is_down = false;
+    free(TAKE(b->stop_why));
+    if (result == JOB_DONE && job->want == WANT_RUN) {
+        b->filled_bytes = 0;
+    }
     if (result == JOB_LATER) {
         bool image = job->want == WANT_RUN;
         b->retry_ms = clock_mono_ms() + (image ? JOBS_IMAGE_RETRY_MS : JOBS_DELETE_RETRY_MS);

@@ -102,6 +102,17 @@ static bool reaper_find_unmeasured(struct sandbox_service *s, struct ulid *ret)
     return oldest != NULL;
 }
 
+/* While the disk is low the figure from before stays what growth is counted from. */
+static void reaper_keep_measure(struct sandbox_service *s, const struct ulid *id, int64_t bytes)
+{
+    LOCK_GUARD(&s->lock);
+    struct sandbox *b = table_live(s, id);
+    if (b && (!s->disk.is_low || b->disk_bytes < 0)) {
+        b->disk_bytes = bytes;
+        b->disk_ms = clock_mono_ms();
+    }
+}
+
 static void reaper_measure(struct sandbox_service *s)
 {
     char path[PATHS_MAX];
@@ -114,8 +125,11 @@ static void reaper_measure(struct sandbox_service *s)
     }
     (void)paths_workspace(path, s->config->data_dir, &id);
     /* An incomplete figure is too small and says nothing: the last one stays. */
-    if (tree_measure(path, REAPER_MEASURE_BUDGET_MS, &bytes, &complete, &e) == 0 && complete &&
-        sandboxes_set_disk(s->db, &id, bytes, &e) != 0) {
+    if (tree_measure(path, REAPER_MEASURE_BUDGET_MS, &bytes, &complete, &e) != 0 || !complete) {
+        return;
+    }
+    reaper_keep_measure(s, &id, bytes);
+    if (sandboxes_set_disk(s->db, &id, bytes, &e) != 0) {
         log_warn("disk use was not stored", "sandbox_id", id.text, "error", e.msg);
     }
 }

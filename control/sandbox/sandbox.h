@@ -185,6 +185,16 @@ struct sandbox_engine_status {
     int64_t mem_available;
 };
 
+/* The file system of the workspaces, as the watch of every 2 s saw it last; zeros before. */
+struct sandbox_disk {
+    int64_t total_bytes;
+    int64_t free_bytes;
+    int64_t floor_bytes; /* below it, whoever fills the disk is stopped; 0: off */
+    bool is_low;
+};
+
+void sandbox_disk_look(struct sandbox_service *s, struct sandbox_disk *ret);
+
 int sandbox_engine_status(struct sandbox_service *s, struct sandbox_engine_status *ret,
                           struct err *e) MUST_CHECK;
 

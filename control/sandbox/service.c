@@ -137,6 +137,7 @@ int sandbox_service_run(struct sandbox_service *s, struct db *db, struct vault *
     }
     service_thread(s, "follow", follow_run);
     service_thread(s, "reaper", reaper_run);
+    service_thread(s, "disk", disk_run);
     return 0;
 }
 
@@ -156,6 +157,7 @@ void sandbox_service_stop(struct sandbox_service *take_service)
             struct sandbox *b = s->buckets[i];
             s->buckets[i] = b->next;
             free(b->processes);
+            free(b->stop_why);
             free(b);
         }
     }

@@ -12,6 +12,8 @@
 #include "lib/thread.h"
 
 #define STOP_GRACE_S 10
+/* Of one that takes what runs out meanwhile. */
+#define STOP_URGENT_GRACE_S 1
 /* A proxy answers within a turn of its loop; one that does not is stuck or gone. */
 #define STOP_ANSWER_MS 2000
 /* What is at work in the app when a person stops it may be finished: as long as at a restart. */
@@ -147,6 +149,32 @@ static enum job_result stop_withdrawn(struct sandbox_service *s, const struct sa
     return JOB_WITHDRAWN;
 }
 
+static void stop_is_down(struct sandbox_service *s, const struct ulid *id)
+{
+    LOCK_GUARD(&s->lock);
+    struct sandbox *b = table_live(s, id);
+    if (b) {
+        b->is_down = true;
+    }
+}
+
+/* One that fills the disk is ended before anything is written about it: the write may wait for the
+ * room that it takes. */
+static int stop_end(struct sandbox_service *s, const struct sandbox *job,
+                    struct engine_container *ret_left, struct err *e)
+{
+    int grace_s = stop_is_urgent(job) ? STOP_URGENT_GRACE_S : STOP_GRACE_S;
+    if (!stop_is(job, STOP_DISK) &&
+        sandboxes_set_status(s->db, &job->id, SANDBOX_STOPPING, "", "", e) != 0) {
+        return -1;
+    }
+    if (engine_stop(s, &job->id, grace_s, ret_left, e) != 0) {
+        return -1;
+    }
+    stop_is_down(s, &job->id);
+    return 0;
+}
+
 enum job_result stop_run(struct sandbox_service *s, const struct sandbox *job, struct err *e)
 {
     struct engine_container left;
@@ -160,13 +188,14 @@ enum job_result stop_run(struct sandbox_service *s, const struct sandbox *job, s
     }
     table_announce(s, &job->id);
     if ((by_person && stop_set_person(s, &job->id, true, e) != 0) ||
-        sandboxes_set_status(s->db, &job->id, SANDBOX_STOPPING, "", "", e) != 0 ||
-        engine_stop(s, &job->id, STOP_GRACE_S, &left, e) != 0) {
+        stop_end(s, job, &left, e) != 0) {
         stop_failed(s, job);
         return JOB_FAILED;
     }
     s->hooks.close(s->hooks.ctx, &job->id);
-    if (sandboxes_set_status(s->db, &job->id, SANDBOX_STOPPED, "", "", e) != 0) {
+    const struct err *why = job->stop_why;
+    if (sandboxes_set_status(s->db, &job->id, SANDBOX_STOPPED, why ? why->tag : "",
+                             why ? why->msg : "", e) != 0) {
         return JOB_FAILED;
     }
     jobs_set(s, &job->id, SANDBOX_STOPPED);

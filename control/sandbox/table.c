@@ -71,6 +71,8 @@ struct sandbox *table_add(struct sandbox_service *s, const struct sandbox_row *r
     b->last_active_ms = clock_mono_ms();
     /* Measured before: due again when it runs, not now for all at once. */
     b->measured_ms = row->disk_at > 0 ? b->last_active_ms : 0;
+    b->disk_bytes = row->disk_at > 0 ? row->disk_bytes : -1;
+    b->disk_ms = b->last_active_ms;
     b->next = s->buckets[bucket];
     s->buckets[bucket] = b;
     s->count++;
@@ -101,6 +103,7 @@ void table_clear_reports(struct sandbox *b)
 void table_bury(struct sandbox_service *s, struct sandbox *b)
 {
     table_clear_reports(b);
+    free(TAKE(b->stop_why));
     b->gone = true;
     b->gone_ms = clock_mono_ms();
     b->want = WANT_NOTHING;

@@ -86,6 +86,17 @@ struct sandbox {
     int64_t reserved_bytes;
     int64_t measured_ms; /* monotonic: last disk measure */
 
+    /* Disk: the last whole measure from before the disk was low (-1: none), what the files were
+     * when it was stopped for them (0: it was not), and why it is being stopped (owned; NULL: as
+     * usual).
+     */
+    int64_t disk_bytes;
+    int64_t disk_ms; /* monotonic */
+    int64_t filled_bytes;
+    int64_t filled_growth;
+    struct err *stop_why;
+    bool is_down; /* its container ended; the rest of that stop is ours */
+
     int64_t change; /* number of its last change, for the broker */
 };
 
@@ -112,6 +123,8 @@ struct sandbox_service {
     int64_t next_ask;
     bool reconciled;        /* the engine was asked since it is up */
     int64_t access_changes; /* how many changes of access are in the table */
+
+    struct sandbox_disk disk; /* as last looked at */
 
     struct sandbox_engine_status engine_status; /* cached */
     int64_t engine_status_ms;
@@ -167,6 +180,7 @@ void *jobs_run_starts(void *service);
 void *jobs_run_others(void *service);
 void *follow_run(void *service);
 void *reaper_run(void *service);
+void *disk_run(void *service);
 void *broker_run(void *service);
 int broker_listen(struct sandbox_service *s, struct err *e) MUST_CHECK;
 void broker_wake(struct sandbox_service *s);
@@ -199,6 +213,10 @@ int engine_list(struct sandbox_service *s,
 /* Admission: reserves memory for a start. ERR_UNAVAILABLE tagged no_memory with both figures. */
 int admit_check(struct sandbox_service *s, const struct sandbox_preset *preset, int64_t peak_bytes,
                 int64_t *ret_need, struct err *e) MUST_CHECK;
+
+/* A start of one that was stopped because it filled the disk: refused while the disk is low, unless
+ * it has fewer files now. Walks its files for up to 2 s. ERR_UNAVAILABLE tagged disk_full. */
+int disk_check_start(struct sandbox_service *s, const struct sandbox *b, struct err *e) MUST_CHECK;
 
 /* Removes the rows of an app whose deletion was begun and whose sandbox is gone. */
 void app_finish_delete(struct sandbox_service *s, const struct ulid *app_id);

@@ -12,6 +12,7 @@
 
 #include <sqlite3.h>
 
+#include "control/store/reserve.h"
 #include "control/store/schema.h"
 #include "lib/clock.h"
 #include "lib/log.h"
@@ -44,6 +45,7 @@ struct db_conn {
 struct db {
     char path[PATHS_MAX];
     char backup[PATHS_MAX];
+    struct reserve reserve;
     pthread_mutex_t write_lock;
     struct db_conn writer;
     pthread_mutex_t read_lock; /* the busy flags below */
@@ -200,6 +202,7 @@ int db_open(const char *data_dir, struct db **ret, struct err *e)
         db_close(db);
         return -1;
     }
+    reserve_init(&db->reserve, data_dir);
     *ret = db;
     return 0;
 }
@@ -260,6 +263,7 @@ void db_read_end(struct db *db, struct db_conn *conn)
 int db_write_begin(struct db *db, struct db_conn **ret, struct err *e)
 {
     (void)pthread_mutex_lock(&db->write_lock);
+    reserve_await(&db->reserve);
     if (db_run(&db->writer, "BEGIN IMMEDIATE", e) != 0) {
         (void)pthread_mutex_unlock(&db->write_lock);
         return -1;
@@ -268,12 +272,21 @@ int db_write_begin(struct db *db, struct db_conn **ret, struct err *e)
     return 0;
 }
 
+static bool db_is_full(struct db_conn *c)
+{
+    return (sqlite3_errcode(c->handle) & 0xFF) == SQLITE_FULL;
+}
+
 int db_write_end(struct db *db, struct db_conn *conn, int result, struct err *e)
 {
     if (result == 0) {
         result = db_run(conn, "COMMIT", e);
     }
     if (result != 0) {
+        if (db_is_full(conn)) {
+            /* Full between the look and the write: the next one finds room. */
+            (void)reserve_release(&db->reserve);
+        }
         (void)db_run(conn, "ROLLBACK", NULL);
     }
     db->last_write_ms = clock_mono_ms();
@@ -407,25 +420,47 @@ int64_t db_changes(const struct db_conn *conn)
     return sqlite3_changes64(conn->handle);
 }
 
-int db_write(struct db *db, int64_t *ret_changes, struct err *e, const char *sql, const char *types,
-             ...)
+static int db_vwrite(struct db *db, int64_t *ret_changes, struct err *e, const char *sql,
+                     const char *types, va_list args)
 {
     struct db_conn *conn = NULL;
     if (db_write_begin(db, &conn, e) != 0) {
         return -1;
     }
-    va_list args;
-    va_start(args, types);
     int rc = db_vexec(conn, e, sql, types, args);
-    va_end(args);
-    int64_t changes = rc == 0 ? db_changes(conn) : 0;
-    if (db_write_end(db, conn, rc, e) != 0) {
-        return -1;
+    *ret_changes = rc == 0 ? db_changes(conn) : 0;
+    return db_write_end(db, conn, rc, e);
+}
+
+int db_write(struct db *db, int64_t *ret_changes, struct err *e, const char *sql, const char *types,
+             ...)
+{
+    int64_t changes = 0;
+    int rc = -1;
+    bool had_reserve = true;
+    /* A disk that filled up under it gave the reserve back: once more. */
+    for (int i = 0; i < 2 && rc != 0 && had_reserve; i++) {
+        va_list args;
+        va_start(args, types);
+        had_reserve = atomic_load(&db->reserve.is_held);
+        rc = db_vwrite(db, &changes, e, sql, types, args);
+        had_reserve = had_reserve && !atomic_load(&db->reserve.is_held);
+        va_end(args);
     }
-    if (ret_changes) {
+    if (rc == 0 && ret_changes) {
         *ret_changes = changes;
     }
-    return 0;
+    return rc;
+}
+
+void db_release_reserve(struct db *db)
+{
+    (void)reserve_release(&db->reserve);
+}
+
+int64_t db_room(const struct db *db)
+{
+    return reserve_room(&db->reserve);
 }
 
 void db_maintain(struct db *db)
@@ -433,6 +468,7 @@ void db_maintain(struct db *db)
     struct err e;
     LOCK_GUARD(&db->write_lock);
     int64_t now = clock_mono_ms();
+    reserve_restore(&db->reserve);
     if (db->wal_dirty && now - db->last_write_ms > DB_CHECKPOINT_AFTER_MS) {
         (void)sqlite3_wal_checkpoint_v2(db->writer.handle, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL,
                                         NULL);

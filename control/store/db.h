@@ -57,3 +57,9 @@ void db_rows_end(struct db_rows *rows);
 /* Once a second or so: checkpoint after 5 s without writes, a backup each hour when something
  * changed. */
 void db_maintain(struct db *db);
+
+/* On a full disk: gives the reserve file (reserve.h) back, so that the next write finds room. Once
+ * whoever fills the disk was stopped. db_maintain makes it again. */
+void db_release_reserve(struct db *db);
+/* Bytes that can still be written beside the database, -1 unknown. */
+int64_t db_room(const struct db *db);

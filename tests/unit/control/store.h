@@ -40,7 +40,7 @@ static inline int store_setup(void **state)
 static inline int store_teardown(void **state)
 {
     static const char *const files[] = {"sandboxd.db", "sandboxd.db-wal", "sandboxd.db-shm",
-                                        "backup/sandboxd.db"};
+                                        "backup/sandboxd.db", "reserve"};
     (void)state;
     if (db) {
         db_close(db);
