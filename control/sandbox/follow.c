@@ -253,6 +253,7 @@ static void follow_docker(struct sandbox_service *s, const struct record *r)
     }
     if (up) {
         log_info("the engine is up");
+        always_on_hurry(s);
         follow_reconcile(s);
     } else {
         log_warn("the engine is down", "error", why);

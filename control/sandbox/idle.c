@@ -71,7 +71,7 @@ int sandbox_policy_changed(struct sandbox_service *s, const struct ulid *app_id,
 int sandbox_keep_alive(struct sandbox_service *s, const struct ulid *id, int64_t seconds,
                        struct err *e)
 {
-    int64_t now_unix_ms = clock_unix_ms();
+    int64_t until = seconds > 0 ? clock_unix_ms() + seconds * 1000 : 0;
     LOCK_GUARD(&s->policy_lock);
     {
         LOCK_GUARD(&s->lock);
@@ -80,13 +80,13 @@ int sandbox_keep_alive(struct sandbox_service *s, const struct ulid *id, int64_t
         }
     }
     /* On disk first: what the answer says is true after a crash too. */
-    if (sandboxes_set_keep_alive(s->db, id, seconds > 0 ? now_unix_ms + seconds * 1000 : 0, e) !=
-        0) {
+    if (sandboxes_set_keep_alive(s->db, id, until, e) != 0) {
         return -1;
     }
     LOCK_GUARD(&s->lock);
     struct sandbox *b = table_live(s, id);
     if (b) {
+        b->idle.keep_alive_until = until;
         b->idle.keep_alive_ms = seconds > 0 ? clock_mono_ms() + seconds * 1000 : 0;
     }
     return 0;
@@ -100,6 +100,14 @@ static int64_t idle_to_unix(int64_t mono_ms, int64_t now_ms, int64_t now_unix_ms
     return mono_ms > 0 ? now_unix_ms + (mono_ms - now_ms) : 0;
 }
 
+static int64_t idle_starts_at_ms(const struct sandbox *b, int64_t now_ms)
+{
+    if (!keeper_is_down(b) || b->idle.stays_stopped || b->keeper.gave_up) {
+        return 0;
+    }
+    return b->keeper.next_ms > now_ms ? b->keeper.next_ms : now_ms;
+}
+
 int sandbox_idle_look(struct sandbox_service *s, const struct ulid *id, struct sandbox_idle *ret,
                       struct err *e)
 {
@@ -110,14 +118,14 @@ int sandbox_idle_look(struct sandbox_service *s, const struct ulid *id, struct s
     if (!b) {
         return err_set(e, ERR_NOT_FOUND, 0, "there is no sandbox %s", id->text);
     }
-    int64_t keep_ms = b->idle.keep_alive_ms > now_ms ? b->idle.keep_alive_ms : 0;
     *ret = (struct sandbox_idle){
         .always_on = b->idle.always_on,
         .threshold_s = idle_threshold_ms(&b->idle, s->config->idle_threshold_s) / 1000,
         .in_use = b->status == SANDBOX_RUNNING && idle_is_used(b),
         .sleeps_at =
             idle_to_unix(idle_sleeps_at_ms(b, s->config->idle_threshold_s), now_ms, now_unix_ms),
-        .keep_alive_until = idle_to_unix(keep_ms, now_ms, now_unix_ms),
-        .stays_stopped = b->idle.stays_stopped};
+        .keep_alive_until = b->idle.keep_alive_ms > now_ms ? b->idle.keep_alive_until : 0,
+        .stays_stopped = b->idle.stays_stopped,
+        .starts_at = idle_to_unix(idle_starts_at_ms(b, now_ms), now_ms, now_unix_ms)};
     return 0;
 }

@@ -18,11 +18,27 @@ struct sandbox_service;
 /* Of one sandbox; guarded by the service's lock like all of it. Times are monotonic. */
 struct idle {
     bool always_on;
-    bool stays_stopped;                /* a person stopped it: always_on leaves it alone */
-    int64_t threshold_s;               /* the app's own; 0: the installation's */
-    int64_t keep_alive_ms;             /* not put to sleep before; 0: nobody asked */
-    int64_t not_before_ms;             /* an idle stop that came to nothing is not tried before */
+    bool stays_stopped;       /* a person stopped it: always_on leaves it alone */
+    int64_t threshold_s;      /* the app's own; 0: the installation's */
+    int64_t keep_alive_ms;    /* not put to sleep before; 0: nobody asked */
+    int64_t keep_alive_until; /* the same, as it was promised: milliseconds since the epoch */
+    int64_t not_before_ms;    /* an idle stop that came to nothing is not tried before */
     int64_t open_of[IDLE_PROXIES_MAX]; /* open connections by proxy; open_connections is the sum */
+};
+
+/* How an always_on sandbox is kept up (always_on.c); guarded likewise, monotonic. */
+struct keeper {
+    int tries;           /* ends in a row, each soon after its start */
+    int64_t next_ms;     /* not started before */
+    int64_t up_since_ms; /* 0: it does not run */
+    bool asked;          /* its last start was ours */
+    bool gave_up;
+};
+
+enum keeper_step {
+    KEEPER_WAIT,
+    KEEPER_START,
+    KEEPER_GIVE_UP
 };
 
 /* What the proxies are asked before a stop; guarded likewise. */
@@ -65,3 +81,14 @@ void ask_take_activity(struct sandbox_service *s, size_t proxy, const struct uli
                        int64_t age_ms);
 void ask_take_answer(struct sandbox_service *s, size_t proxy, const struct ulid *id,
                      const struct ask_answer *answer);
+
+/* ---- always_on (always_on.c) ---- */
+
+/* always_on, and neither up nor on its way. Under the lock. */
+bool keeper_is_down(const struct sandbox *b);
+/* What is to be done about it now; keeps the count of its ends. Under the lock. */
+enum keeper_step keeper_look(struct sandbox *b, int64_t now_ms);
+/* A turn: starts and gives up. The reaper's thread; blocks on the database. */
+void always_on_tick(struct sandbox_service *s);
+/* The engine is back: no pause is waited for. Takes the lock. */
+void always_on_hurry(struct sandbox_service *s);

@@ -107,7 +107,13 @@ int sandbox_start(struct sandbox_service *s, const struct ulid *id, const char *
     if (!b) {
         return -1;
     }
+    if (strcmp(reason, START_ALWAYS_ON) == 0 && (!keeper_is_down(b) || b->idle.stays_stopped)) {
+        return err_set(e, ERR_CONFLICT, 0, "somebody else was quicker");
+    }
     b->last_active_ms = clock_mono_ms();
+    if (strcmp(reason, START_ALWAYS_ON) != 0 && strcmp(reason, "preview") != 0) {
+        b->keeper = (struct keeper){0}; /* somebody who means it: its ends count anew */
+    }
     if ((b->status == SANDBOX_RUNNING && !b->working && b->want == WANT_NOTHING) ||
         lifecycle_withdraw_stop(s, b)) {
         *ret_ticket = lifecycle_done(b);

@@ -145,6 +145,7 @@ void *reaper_run(void *service)
             ready = s->reconciled;
         }
         if (ready) {
+            always_on_tick(s);
             reaper_stop_idle(s);
             reaper_note(s);
             reaper_measure(s);

@@ -83,8 +83,10 @@ void table_set_policy(struct sandbox *b, const struct app_row *app, const struct
 {
     int64_t left_ms = row->keep_alive_until - clock_unix_ms();
     b->idle.always_on = app->always_on;
+    b->keeper = app->always_on ? b->keeper : (struct keeper){0};
     b->idle.threshold_s = app->idle_threshold_s;
     b->idle.stays_stopped = row->stays_stopped;
+    b->idle.keep_alive_until = row->keep_alive_until;
     b->idle.keep_alive_ms = left_ms > 0 ? clock_mono_ms() + left_ms : 0;
 }
 

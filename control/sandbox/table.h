@@ -22,6 +22,8 @@
 #define STOP_MEMORY "memory" /* waits for nobody */
 #define STOP_DISK   "disk"
 
+#define START_ALWAYS_ON "always_on"
+
 enum sandbox_want {
     WANT_NOTHING,
     WANT_RUN,
@@ -78,6 +80,7 @@ struct sandbox {
     /* Use. */
     struct idle idle;
     struct ask ask;
+    struct keeper keeper;
     int holds;
     int64_t open_connections;
     int64_t last_active_ms; /* monotonic */

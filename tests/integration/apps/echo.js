@@ -35,6 +35,11 @@ const routes = {
     const ms = Number(new URL(request.url, 'http://x').searchParams.get('ms') ?? 1000)
     setTimeout(() => response.end('slow'), ms)
   },
+  '/quiet': (_request, response) => {
+    // An event stream that has nothing to say, for as long as somebody listens.
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    response.write(': open\n\n')
+  },
   '/big': (_request, response) => response.end(Buffer.alloc(8 * 1024 * 1024, 'x')),
   '/cut': (_request, response) => {
     response.writeHead(200, { 'content-type': 'text/plain' })
