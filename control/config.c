@@ -145,6 +145,29 @@ static int config_numbers(struct config *c, struct err *e)
     return 0;
 }
 
+static int config_memory(struct config *c, struct err *e)
+{
+    uint64_t low = 0;
+    uint64_t critical = 0;
+    uint64_t watched = 0;
+    if (env_u64("SANDBOXD_MEMORY_LOW_PERCENT", 0, 99, 10, &low, e) != 0 ||
+        env_u64("SANDBOXD_MEMORY_CRITICAL_PERCENT", 0, 99, 4, &critical, e) != 0 ||
+        env_u64("SANDBOXD_MEMORY_WATCHED_SECONDS", 0, 86400, 120, &watched, e) != 0) {
+        return -1;
+    }
+    if (low > 0 && critical > low) {
+        return err_set(
+            e, ERR_INVALID, 0,
+            "SANDBOXD_MEMORY_CRITICAL_PERCENT is %llu and SANDBOXD_MEMORY_LOW_PERCENT is "
+            "%llu: the critical mark must not be above the low one",
+            (unsigned long long)critical, (unsigned long long)low);
+    }
+    c->memory_low_percent = (int64_t)low;
+    c->memory_critical_percent = (int64_t)critical;
+    c->memory_watched_s = (int64_t)watched;
+    return 0;
+}
+
 int config_load(struct config *ret, struct err *e)
 {
     *ret = (struct config){0};
@@ -165,7 +188,8 @@ int config_load(struct config *ret, struct err *e)
     ret->dns = env_text("SANDBOXD_DNS", "");
     ret->init_source = env_text("SANDBOXD_INIT_SOURCE", "/usr/lib/sandboxd/sandboxd-init");
     return config_numbers(ret, e) != 0 || config_access(ret, e) != 0 ||
-                   config_domain(ret, e) != 0 || config_auth(ret, e) != 0
+                   config_memory(ret, e) != 0 || config_domain(ret, e) != 0 ||
+                   config_auth(ret, e) != 0
                ? -1
                : 0;
 }

@@ -40,6 +40,9 @@ struct config {
     int64_t keep_alive_max_s;
     bool preview_private;                                  /* what a new app gets */
     int64_t wakes_per_minute_per_client, wakes_per_minute; /* 0: not limited */
+    int64_t memory_low_percent;                            /* 0: off */
+    int64_t memory_critical_percent;
+    int64_t memory_watched_s;
     const char *presets_dir;
     const char *console_dir;
     const char *init_source;

@@ -166,43 +166,135 @@ static int controller_dir(struct str process, const char *controller, const char
     return err_set(e, ERR_NOT_FOUND, 0, "no cgroup directory for %s below " CGROUP_ROOT, path);
 }
 
-static int usage_v1(struct str process, struct cgroup_usage *ret, struct err *e)
+const char *cgroup_kill_name(enum cgroup_kill kill)
 {
-    char dir[CGROUP_PATH_BYTES];
+    static const char *const names[] = {
+        [CGROUP_KILL_NONE] = "no", [CGROUP_KILL_LIMIT] = "limit", [CGROUP_KILL_HOST] = "host"};
+    return names[kill];
+}
+
+enum cgroup_kill cgroup_kill_cause(int version, const struct cgroup_memory *before,
+                                   const struct cgroup_memory *now, bool host_was_short,
+                                   bool docker_says)
+{
+    if (now->oom_kills <= before->oom_kills) {
+        return CGROUP_KILL_NONE;
+    }
+    bool touched = now->limit_hits > before->limit_hits;
+    if (version == 2) {
+        return touched ? CGROUP_KILL_LIMIT : CGROUP_KILL_HOST;
+    }
+    if (docker_says) {
+        return CGROUP_KILL_LIMIT;
+    }
+    /* Page cache touches a limit all day: that alone says nothing while the host had none left. */
+    return touched && !host_was_short ? CGROUP_KILL_LIMIT : CGROUP_KILL_HOST;
+}
+
+static int memory_v1(const char *dir, struct cgroup_memory *ret, struct err *e)
+{
     char *stat AUTOFREE = NULL;
+    char *oom AUTOFREE = NULL;
     size_t stat_len = 0;
+    size_t oom_len = 0;
     uint64_t use = 0;
-    uint64_t cpu_nsec = 0;
-    if (controller_dir(process, "memory", "memory", dir, e) < 0 ||
-        file_number(dir, "memory.usage_in_bytes", &use, e) < 0 ||
+    if (file_number(dir, "memory.usage_in_bytes", &use, e) < 0 ||
         file_number(dir, "memory.limit_in_bytes", &ret->limit_bytes, e) < 0 ||
+        file_number(dir, "memory.failcnt", &ret->limit_hits, e) < 0 ||
         file_text(dir, "memory.stat", &stat, &stat_len, e) < 0 ||
-        controller_dir(process, "cpuacct", "cpuacct", dir, e) < 0 ||
-        file_number(dir, "cpuacct.usage", &cpu_nsec, e) < 0) {
+        file_text(dir, "memory.oom_control", &oom, &oom_len, e) < 0) {
         return -1;
     }
-    ret->memory_bytes = cgroup_memory_real(use, str_n(stat, stat_len), 1);
-    ret->cpu_usec = cpu_nsec / 1000;
+    ret->real_bytes = cgroup_memory_real(use, str_n(stat, stat_len), 1);
+    /* Kernels before 4.13 do not count: then nothing is blamed on it. */
+    (void)cgroup_parse_key(str_n(oom, oom_len), "oom_kill", &ret->oom_kills);
     return 0;
 }
 
-static int usage_v2(struct str process, struct cgroup_usage *ret, struct err *e)
+static int memory_v2(const char *dir, struct cgroup_memory *ret, struct err *e)
 {
-    char dir[CGROUP_PATH_BYTES];
     char *stat AUTOFREE = NULL;
-    char *cpu AUTOFREE = NULL;
+    char *events AUTOFREE = NULL;
     size_t stat_len = 0;
-    size_t cpu_len = 0;
+    size_t events_len = 0;
     uint64_t use = 0;
-    if (controller_dir(process, "", "", dir, e) < 0 ||
-        file_number(dir, "memory.current", &use, e) < 0 ||
+    if (file_number(dir, "memory.current", &use, e) < 0 ||
         file_number(dir, "memory.max", &ret->limit_bytes, e) < 0 ||
         file_text(dir, "memory.stat", &stat, &stat_len, e) < 0 ||
-        file_text(dir, "cpu.stat", &cpu, &cpu_len, e) < 0) {
+        file_text(dir, "memory.events", &events, &events_len, e) < 0) {
         return -1;
     }
-    ret->memory_bytes = cgroup_memory_real(use, str_n(stat, stat_len), 2);
-    if (!cgroup_parse_key(str_n(cpu, cpu_len), "usage_usec", &ret->cpu_usec)) {
+    ret->real_bytes = cgroup_memory_real(use, str_n(stat, stat_len), 2);
+    (void)cgroup_parse_key(str_n(events, events_len), "oom_kill", &ret->oom_kills);
+    (void)cgroup_parse_key(str_n(events, events_len), "oom", &ret->limit_hits);
+    return 0;
+}
+
+int cgroup_memory_read(const struct cgroup_place *place, struct cgroup_memory *ret, struct err *e)
+{
+    struct cgroup_memory found = {0};
+    int result =
+        place->version == 2 ? memory_v2(place->dir, &found, e) : memory_v1(place->dir, &found, e);
+    if (result < 0) {
+        return -1;
+    }
+    if (found.limit_bytes >= LIMIT_NONE_BYTES) {
+        found.limit_bytes = 0;
+    }
+    *ret = found;
+    return 0;
+}
+
+/* The process's cgroup file, when it names the container. */
+static int process_of(pid_t pid, const char *container_id, char **ret_text, size_t *ret_len,
+                      struct err *e)
+{
+    if (process_text(pid, ret_text, ret_len, e) < 0) {
+        return -1;
+    }
+    if (!cgroup_text_names(str_n(*ret_text, *ret_len), container_id)) {
+        return err_set(e, ERR_NOT_FOUND, 0, "process %d is not in the container's cgroup",
+                       (int)pid);
+    }
+    return 0;
+}
+
+static int place_of(struct str process, struct cgroup_place *ret, struct err *e)
+{
+    ret->version = figures_cgroup_version();
+    return ret->version == 2 ? controller_dir(process, "", "", ret->dir, e)
+                             : controller_dir(process, "memory", "memory", ret->dir, e);
+}
+
+int cgroup_find(pid_t pid, const char *container_id, struct cgroup_place *ret, struct err *e)
+{
+    char *text AUTOFREE = NULL;
+    size_t len = 0;
+    if (process_of(pid, container_id, &text, &len, e) < 0) {
+        return -1;
+    }
+    return place_of(str_n(text, len), ret, e);
+}
+
+static int cpu_usec(struct str process, const struct cgroup_place *place, uint64_t *ret,
+                    struct err *e)
+{
+    char dir[CGROUP_PATH_BYTES];
+    char *cpu AUTOFREE = NULL;
+    size_t len = 0;
+    if (place->version == 1) {
+        uint64_t nsec = 0;
+        if (controller_dir(process, "cpuacct", "cpuacct", dir, e) < 0 ||
+            file_number(dir, "cpuacct.usage", &nsec, e) < 0) {
+            return -1;
+        }
+        *ret = nsec / 1000;
+        return 0;
+    }
+    if (file_text(place->dir, "cpu.stat", &cpu, &len, e) < 0) {
+        return -1;
+    }
+    if (!cgroup_parse_key(str_n(cpu, len), "usage_usec", ret)) {
         return err_set(e, ERR_IO, 0, "cpu.stat without usage_usec");
     }
     return 0;
@@ -210,25 +302,17 @@ static int usage_v2(struct str process, struct cgroup_usage *ret, struct err *e)
 
 int cgroup_usage_read(pid_t pid, const char *container_id, struct cgroup_usage *ret, struct err *e)
 {
-    struct cgroup_usage usage = {0};
+    struct cgroup_place place;
+    struct cgroup_memory memory;
+    uint64_t usec = 0;
     char *text AUTOFREE = NULL;
     size_t len = 0;
-    if (process_text(pid, &text, &len, e) < 0) {
+    if (process_of(pid, container_id, &text, &len, e) < 0 ||
+        place_of(str_n(text, len), &place, e) < 0 || cgroup_memory_read(&place, &memory, e) < 0 ||
+        cpu_usec(str_n(text, len), &place, &usec, e) < 0) {
         return -1;
     }
-    struct str process = str_n(text, len);
-    if (!cgroup_text_names(process, container_id)) {
-        return err_set(e, ERR_NOT_FOUND, 0, "process %d is not in the container's cgroup",
-                       (int)pid);
-    }
-    int result =
-        figures_cgroup_version() == 2 ? usage_v2(process, &usage, e) : usage_v1(process, &usage, e);
-    if (result < 0) {
-        return -1;
-    }
-    if (usage.limit_bytes >= LIMIT_NONE_BYTES) {
-        usage.limit_bytes = 0;
-    }
-    *ret = usage;
+    *ret = (struct cgroup_usage){
+        .memory_bytes = memory.real_bytes, .limit_bytes = memory.limit_bytes, .cpu_usec = usec};
     return 0;
 }

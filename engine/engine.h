@@ -13,6 +13,7 @@
 #include "engine/walls.h"
 
 struct hub;
+struct meter;
 
 struct engine {
     const struct config *config;
@@ -21,6 +22,7 @@ struct engine {
     struct walls *walls;
     struct images *images;
     struct hub *hub;
+    struct meter *meter;
     uint64_t memory_total_bytes;
     uint64_t memory_default_bytes;
     uint64_t nofile;               /* of our own hard limit, at most 65,536 */

@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "engine/meter.h"
 #include "engine/network.h"
 #include "engine/runtime.h"
 #include "engine/spec.h"
@@ -77,11 +78,17 @@ enum events_line events_parse_line(struct str line, const char *data_dir, struct
     return EVENTS_CONTAINER;
 }
 
+static void events_tell(struct events *v, struct hub_event *event)
+{
+    meter_take_event(v->engine->meter, event);
+    hub_publish(v->engine->hub, event);
+}
+
 static void events_take_line(struct events *v)
 {
     struct hub_event event;
     switch (events_parse_line(buf_str(&v->line), v->engine->config->data_dir, &event)) {
-    case EVENTS_CONTAINER: hub_publish(v->engine->hub, &event); break;
+    case EVENTS_CONTAINER: events_tell(v, &event); break;
     case EVENTS_NETWORK: v->is_network_changed = true; break;
     case EVENTS_OTHER: break;
     }
@@ -135,7 +142,7 @@ static void events_say_docker(struct events *v, const char *error)
 {
     struct hub_event event = {.kind = HUB_DOCKER, .is_up = error == NULL, .at_ms = clock_unix_ms()};
     (void)snprintf(event.error, sizeof(event.error), "%s", error ? error : "");
-    hub_publish(v->engine->hub, &event);
+    events_tell(v, &event);
 }
 
 static void events_path(struct buf *out)

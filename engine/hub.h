@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/cgroup.h"
 #include "lib/err.h"
 #include "lib/ulid.h"
 
@@ -25,8 +26,9 @@ enum hub_kind {
 
 struct hub_event {
     enum hub_kind kind;
-    struct ulid id;    /* not for HUB_DOCKER */
-    int64_t exit_code; /* HUB_DIE */
+    struct ulid id;          /* not for HUB_DOCKER */
+    int64_t exit_code;       /* HUB_DIE */
+    enum cgroup_kill killed; /* HUB_DIE */
     int64_t at_ms;
     bool is_up;      /* HUB_DOCKER */
     char error[256]; /* HUB_DOCKER, "" when up */

@@ -18,6 +18,7 @@
 #include "engine/events.h"
 #include "engine/figures.h"
 #include "engine/hub.h"
+#include "engine/meter.h"
 #include "engine/server.h"
 #include "lib/clock.h"
 #include "lib/fd.h"
@@ -126,6 +127,7 @@ int main(int argc, char **argv)
     engine.docker = docker_new(config.docker_socket);
     engine.runtime = runtime_new(engine.docker, &config);
     engine.hub = hub_new();
+    engine.meter = meter_new(&engine);
     engine.walls = walls_new(&config);
     walls_start(engine.walls);
     engine.images = images_start(&config, engine.docker);
@@ -139,6 +141,7 @@ int main(int argc, char **argv)
     images_stop(engine.images);
     walls_stop(engine.walls);
     walls_free(engine.walls);
+    meter_free(engine.meter);
     hub_free(engine.hub);
     runtime_free(engine.runtime);
     docker_free(engine.docker);

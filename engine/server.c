@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/hub.h"
+#include "engine/meter.h"
 #include "engine/verbs.h"
 #include "lib/clock.h"
 #include "lib/fd.h"
@@ -117,6 +118,16 @@ static bool serve_one(struct engine *g, int fd, int stop_fd, bool *has_greeted, 
     }
     if (record_is(&request, "follow")) {
         serve_follow(g, fd, stop_fd);
+        return false;
+    }
+    if (record_is(&request, "watch")) {
+        uint64_t percent = 0;
+        if (!record_get_u64(&request, "mark_percent", 100, &percent)) {
+            (void)err_set(&e, ERR_INVALID, 0, "mark_percent must be a number from 0 to 100");
+            serve_refuse(fd, &e);
+            return false;
+        }
+        meter_serve(g->meter, fd, stop_fd, g->memory_total_bytes / 100 * percent);
         return false;
     }
     bool is_over = verbs_answer(g, &request, pass_fd, &out) < 0;

@@ -11,6 +11,7 @@
 #include "engine/container.h"
 #include "engine/figures.h"
 #include "engine/hub.h"
+#include "engine/meter.h"
 #include "engine/network.h"
 #include "engine/peer.h"
 #include "engine/ports.h"
@@ -358,14 +359,18 @@ static int verb_usage(const struct verb_call *c, struct err *e)
 {
     struct inspect container;
     struct cgroup_usage usage;
+    struct meter_figures figures;
     if (call_inspect_running(c, &container, e) < 0 ||
-        cgroup_usage_read(container.pid, container.container_id, &usage, e) < 0) {
+        cgroup_usage_read(container.pid, container.container_id, &usage, e) < 0 ||
+        meter_look(c->engine->meter, &container.id, &figures, e) < 0) {
         return -1;
     }
     struct record_writer w = record_begin(c->out, "usage");
     record_addn(&w, "memory", (int64_t)usage.memory_bytes);
     record_addn(&w, "memory_limit", (int64_t)usage.limit_bytes);
     record_addn(&w, "cpu_usec", (int64_t)usage.cpu_usec);
+    record_addn(&w, "oom_kills", (int64_t)figures.memory.oom_kills);
+    record_adds(&w, "killed_by", cgroup_kill_name(figures.kill));
     return record_finish(&w, e);
 }
 
@@ -454,6 +459,7 @@ void verbs_write_event(struct buf *out, const struct hub_event *event)
     record_adds(&w, "action", actions[event->kind]);
     if (event->kind == HUB_DIE) {
         record_addn(&w, "exit_code", event->exit_code);
+        record_adds(&w, "killed_by", cgroup_kill_name(event->killed));
     }
     record_addn(&w, "at_ms", event->at_ms);
     (void)record_end(&w);

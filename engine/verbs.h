@@ -19,7 +19,8 @@
 
 /* Answers one request into out (records; an error is a record too). pass_fd: the descriptor that
  * came along, or -1; borrowed. -1 when the connection must be closed after the answer: the request
- * broke the protocol. "follow" is not answered here. */
+ * broke the protocol. "follow" and "watch" are not
+ * answered here. */
 int verbs_answer(struct engine *g, const struct record *request, int pass_fd, struct buf *out)
     MUST_CHECK;
 

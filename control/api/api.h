@@ -106,6 +106,7 @@ void api_sandboxes_start(struct http_request *r, struct http_response *p, void *
 void api_sandboxes_stop(struct http_request *r, struct http_response *p, void *ctx);
 void api_sandboxes_ticket(struct http_request *r, struct http_response *p, void *ctx);
 void api_sandboxes_delete(struct http_request *r, struct http_response *p, void *ctx);
+void api_sandboxes_watching(struct http_request *r, struct http_response *p, void *ctx);
 void api_sandboxes_keep_alive(struct http_request *r, struct http_response *p, void *ctx);
 void api_tasks_create(struct http_request *r, struct http_response *p, void *ctx);
 void api_tasks_list(struct http_request *r, struct http_response *p, void *ctx);

@@ -123,6 +123,9 @@ static void render_preview(struct json_writer *w, const struct api *api,
         for (size_t i = 0; i < view.open_count; i++) {
             status = view.open[i] == row->web_port ? "ready" : status;
         }
+    }
+    /* A start has phases too: queued, image, starting. */
+    if (is_known && view.phase[0]) {
         json_text(w, "phase", view.phase);
         json_text(w, "detail", view.detail);
     }

@@ -23,6 +23,7 @@ static const struct http_route api_table[] = {
     {"GET", "/v1/sandboxes/:id", api_sandboxes_get, 0, 0},
     {"POST", "/v1/sandboxes/:id/start", api_sandboxes_start, 0, 0},
     {"POST", "/v1/sandboxes/:id/stop", api_sandboxes_stop, 0, 0},
+    {"POST", "/v1/sandboxes/:id/watching", api_sandboxes_watching, 0, 0},
     {"POST", "/v1/sandboxes/:id/keep-alive", api_sandboxes_keep_alive, 0, 0},
     {"POST", "/v1/sandboxes/:id/preview-ticket", api_sandboxes_ticket, 0, 0},
     {"DELETE", "/v1/sandboxes/:id", api_sandboxes_delete, 0, 0},

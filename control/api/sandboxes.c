@@ -45,6 +45,17 @@ void api_sandboxes_get(struct http_request *r, struct http_response *p, void *ct
     api_json(p, 200);
 }
 
+/* A console says so as long as its preview pane is visible. */
+void api_sandboxes_watching(struct http_request *r, struct http_response *p, void *ctx)
+{
+    struct api *api = ctx;
+    struct sandbox_row row;
+    if (sandboxes_load_live(api, r, p, &row)) {
+        sandbox_watching(api->sandboxes, &row.id);
+        p->status = 204;
+    }
+}
+
 void api_sandboxes_start(struct http_request *r, struct http_response *p, void *ctx)
 {
     struct api *api = ctx;

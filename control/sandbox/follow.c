@@ -57,34 +57,8 @@ static void follow_release(struct sandbox_service *s, const struct ulid *id,
     table_announce(s, id);
 }
 
-/* Why a container ended that nobody stopped. */
-static void follow_cause(const struct engine_container *c, struct err *ret)
-{
-    if (str_is(str_of(c->state), "missing")) {
-        (void)err_set(ret, ERR_UNAVAILABLE, 0,
-                      "the sandbox's container was removed from outside; the next request makes it "
-                      "anew, its files are there");
-        (void)err_tag(ret, "removed");
-    } else if (c->oom) {
-        (void)err_set(
-            ret, ERR_UNAVAILABLE, 0,
-            "the sandbox ran out of its memory limit and was ended by the kernel; give the "
-            "app more memory or make it use less");
-        (void)err_tag(ret, "out_of_memory");
-    } else if (c->exit_code == 137) {
-        (void)err_set(ret, ERR_UNAVAILABLE, 0,
-                      "the sandbox was killed from outside (signal 9); the next request starts it");
-        (void)err_tag(ret, "killed");
-    } else {
-        (void)err_set(ret, ERR_UNAVAILABLE, 0,
-                      "the sandbox ended by itself (exit %lld%s%.200s); the next request starts it",
-                      (long long)c->exit_code, c->error[0] ? ": " : "", c->error);
-        (void)err_tag(ret, "ended");
-    }
-}
-
 /* A container is gone or down while its row says running. */
-static void follow_died(struct sandbox_service *s, const struct ulid *id)
+static void follow_died(struct sandbox_service *s, const struct ulid *id, struct str killed_by)
 {
     struct sandbox copy;
     struct engine_container c = {0};
@@ -97,7 +71,8 @@ static void follow_died(struct sandbox_service *s, const struct ulid *id)
     bool looked = engine_inspect(s, id, &c, &e) == 0;
     bool up = str_is(str_of(c.state), "running") || str_is(str_of(c.state), "paused");
     if (looked && !up && (status == SANDBOX_RUNNING || status == SANDBOX_FROZEN)) {
-        follow_cause(&c, &why);
+        kills_death(&copy, &c, killed_by, &why);
+        jobs_note_end(s, id, &why);
         status = SANDBOX_STOPPED;
         s->hooks.close(s->hooks.ctx, id);
         if (sandboxes_set_status(s->db, id, status, why.tag, why.msg, &e) != 0) {
@@ -209,7 +184,7 @@ static void follow_check_rows(struct sandbox_service *s, const struct follow_see
         }
     }
     for (size_t i = 0; i < count; i++) {
-        follow_died(s, &dead[i]);
+        follow_died(s, &dead[i], str_of(""));
     }
     free(dead);
 }
@@ -268,7 +243,7 @@ static void follow_event(struct sandbox_service *s, const struct record *r)
         return;
     }
     if (str_is(action, "die") || str_is(action, "destroy")) {
-        follow_died(s, &id);
+        follow_died(s, &id, record_get(r, "killed_by"));
     } else if (str_is(action, "start")) {
         follow_found_running(s, &id);
     }

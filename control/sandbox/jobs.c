@@ -17,6 +17,7 @@
 #define JOBS_IMAGE_RETRY_MS  500
 #define JOBS_DELETE_RETRY_MS 5000
 #define JOBS_IDLE_MS         1000
+#define JOBS_TELLING_RUN_MS  15000
 
 static void jobs_phase(struct sandbox_service *s, const struct ulid *id, const char *phase,
                        const char *detail)
@@ -46,6 +47,7 @@ void jobs_set(struct sandbox_service *s, const struct ulid *id, enum sandbox_sta
         if (status == SANDBOX_STOPPED || status == SANDBOX_ERROR) {
             table_clear_reports(b);
             ask_forget_open(b);
+            b->reserved_bytes = 0;
         }
         if (status == SANDBOX_RUNNING) {
             b->last_active_ms = clock_mono_ms();
@@ -99,15 +101,28 @@ static void jobs_begin_generation(struct sandbox_service *s, const struct ulid *
     if (b) {
         b->generation = generation;
         table_clear_reports(b);
+        b->oom_kills = 0;
+        b->kill_ms = 0;
+        b->trouble = (struct err){0};
         (void)snprintf(b->phase, sizeof(b->phase), "starting");
         b->started_ms = clock_mono_ms();
         table_changed(s, b);
     }
 }
 
+static enum job_result jobs_admit(struct sandbox_service *s, const struct sandbox *b, struct err *e)
+{
+    char detail[128];
+    switch (admit_start(s, &b->id, detail, sizeof(detail), e)) {
+    case ADMIT_YES: return JOB_DONE;
+    case ADMIT_WAIT: jobs_phase(s, &b->id, "queued", detail); return JOB_QUEUED;
+    case ADMIT_NO: break;
+    }
+    return JOB_FAILED;
+}
+
 static enum job_result jobs_start(struct sandbox_service *s, const struct sandbox *b, struct err *e)
 {
-    int64_t need = 0;
     int64_t generation = 0;
     if (b->status == SANDBOX_RUNNING) {
         return JOB_DONE; /* the stop that this start was to follow did not come to pass */
@@ -115,14 +130,13 @@ static enum job_result jobs_start(struct sandbox_service *s, const struct sandbo
     if (b->idle.stays_stopped && stop_forget_person(s, &b->id, e) != 0) {
         return JOB_FAILED;
     }
-    enum job_result image = jobs_wait_image(s, b, e);
-    if (image != JOB_DONE) {
-        return image;
+    enum job_result ready = jobs_wait_image(s, b, e);
+    ready = ready == JOB_DONE ? jobs_admit(s, b, e) : ready;
+    if (ready != JOB_DONE) {
+        return ready;
     }
     enum sandbox_status status = b->creating ? SANDBOX_CREATING : SANDBOX_STARTING;
-    if (disk_check_start(s, b, e) != 0 ||
-        (!b->creating && admit_check(s, b->preset, 0, &need, e) != 0) ||
-        jobs_prepare(s, b, e) != 0 ||
+    if (disk_check_start(s, b, e) != 0 || jobs_prepare(s, b, e) != 0 ||
         sandboxes_next_generation(s->db, &b->id, status, &generation, e) != 0) {
         return JOB_FAILED;
     }
@@ -196,6 +210,33 @@ static void jobs_start_failed(struct sandbox_service *s, const struct sandbox *b
 
 /* ---- end ---- */
 
+void jobs_note_end(struct sandbox_service *s, const struct ulid *id, const struct err *why)
+{
+    int64_t peak = 0;
+
+    struct err e;
+    {
+        LOCK_GUARD(&s->lock);
+        struct sandbox *b = table_live(s, id);
+        if (!b) {
+            return;
+        }
+        /* A run that was over before the app had come up says little. */
+        bool told =
+            clock_mono_ms() - b->started_ms >= JOBS_TELLING_RUN_MS || b->peak_bytes > admit_need(b);
+        peak = told ? b->peak_bytes : 0;
+        b->last_peak_bytes = peak > 0 ? peak : b->last_peak_bytes;
+        b->reserved_bytes = 0;
+        b->trouble = *why;
+        (void)snprintf(b->last_end, sizeof(b->last_end), "%s", why->tag);
+    }
+
+    if (peak > 0 && sandboxes_note(s->db, id, -1, peak, 0, &e) != 0) {
+        log_warn("a sandbox's peak of memory was not stored", "sandbox_id", id->text, "error",
+                 e.msg);
+    }
+}
+
 static enum job_result jobs_delete(struct sandbox_service *s, const struct sandbox *b,
                                    struct err *e)
 {
@@ -259,6 +300,10 @@ static void jobs_settle(struct sandbox_service *s, struct sandbox *b, const stru
                         enum job_result result, const struct err *e)
 {
     b->working = false;
+    if (result == JOB_QUEUED) {
+        b->retry_ms = clock_mono_ms() + ADMIT_AGAIN_MS;
+        return;
+    }
     b->is_down = false;
     free(TAKE(b->stop_why));
     if (result == JOB_DONE && job->want == WANT_RUN) {

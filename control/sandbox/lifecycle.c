@@ -261,13 +261,12 @@ static void lifecycle_fill_row(const struct sandbox_create *order, struct sandbo
 }
 
 static int64_t lifecycle_add(struct sandbox_service *s, const struct sandbox_row *row,
-                             const struct sandbox_create *order, int64_t need)
+                             const struct sandbox_create *order)
 {
     /* Nobody's until its app's access is read. */
     const struct app_row app = {.id = order->app_id, .name = order->app_name, .is_private = true};
     LOCK_GUARD(&s->lock);
     struct sandbox *b = table_add(s, row, &app, order->preset);
-    b->reserved_bytes = need;
     b->started_ms = clock_mono_ms();
     table_changed(s, b);
     return lifecycle_want(s, b, WANT_RUN, "create");
@@ -278,7 +277,10 @@ int sandbox_create_begin(struct sandbox_service *s, const struct sandbox_create 
 {
     struct arena *a AUTO(arena) = arena_new(65536);
     struct sandbox_row row;
-    int64_t need = 0;
+    int64_t need = order->preset->memory_bytes;
+    if (order->memory_bytes > 0 && order->memory_bytes < need) {
+        need = order->memory_bytes;
+    }
     /* One that exists is said first: it does not depend on the engine's mood. */
     if (sandboxes_of_app(s->db, &order->app_id, a, &row, e) == 0) {
         (void)err_set(e, ERR_CONFLICT, 0,
@@ -287,8 +289,7 @@ int sandbox_create_begin(struct sandbox_service *s, const struct sandbox_create 
     }
     if (e->code != ERR_NOT_FOUND || marks_check_disk(s->config->data_dir, e) != 0 ||
         lifecycle_check_engine(s, e) != 0 ||
-        lifecycle_check_image(s, order->preset->image, e) != 0 ||
-        admit_check(s, order->preset, 0, &need, e) != 0) {
+        lifecycle_check_image(s, order->preset->image, e) != 0 || admit_check(s, need, e) != 0) {
         return -1;
     }
     lifecycle_fill_row(order, &row);
@@ -296,7 +297,7 @@ int sandbox_create_begin(struct sandbox_service *s, const struct sandbox_create 
         return -1;
     }
     *ret_id = row.id;
-    *ret_ticket = lifecycle_add(s, &row, order, need);
+    *ret_ticket = lifecycle_add(s, &row, order);
     /* Only now is it in the table, where a change of the app's access finds it. */
     sandbox_access_changed(s, &order->app_id);
     struct err ignored;

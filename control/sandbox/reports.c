@@ -100,13 +100,14 @@ static struct sandbox_process *reports_process_slot(struct sandbox *b, struct st
     return b->process_count < SANDBOX_PROCESSES_MAX ? &b->processes[b->process_count++] : NULL;
 }
 
-static void reports_process(struct sandbox *b, const struct record *r)
+/* True when it ended because Node's own heap was full. */
+static bool reports_process(struct sandbox *b, const struct record *r)
 {
     struct str name = record_get(r, "name");
     struct sandbox_process *p =
         name.len > 0 && name.len <= 64 ? reports_process_slot(b, name) : NULL;
     if (!p) {
-        return;
+        return false;
     }
     reports_copy(name, p->name, sizeof(p->name));
     reports_copy(record_get(r, "type"), p->type, sizeof(p->type));
@@ -118,6 +119,9 @@ static void reports_process(struct sandbox *b, const struct record *r)
     struct str lines = record_get(r, "lines");
     size_t from = lines.len > SANDBOX_LINES_BYTES ? lines.len - SANDBOX_LINES_BYTES : 0;
     reports_copy(str_cut(lines, from, lines.len), p->lines, sizeof(p->lines));
+    bool ended = str_is(str_of(p->state), "backoff") || str_is(str_of(p->state), "failed");
+    p->ended_ms = ended ? clock_mono_ms() : p->ended_ms;
+    return ended && kills_is_node_heap(p->exit_code, p->signal, str_of(p->lines));
 }
 
 static bool reports_declared(const struct sandbox *b, uint64_t port)
@@ -155,6 +159,7 @@ void sandbox_report(struct sandbox_service *s, const struct ulid *id, const stru
 {
     int64_t usual_ms = -1;
     uint64_t port = 0;
+    bool heap_full = false;
     {
         LOCK_GUARD(&s->lock);
         struct sandbox *b = table_live(s, id);
@@ -164,7 +169,7 @@ void sandbox_report(struct sandbox_service *s, const struct ulid *id, const stru
         if (record_is(r, "phase")) {
             reports_phase(b, r);
         } else if (record_is(r, "process")) {
-            reports_process(b, r);
+            heap_full = reports_process(b, r);
         } else if (record_is(r, "port")) {
             bool first = reports_port(b, r) && b->usual_start_ms >= 0;
             usual_ms = first ? clock_mono_ms() - b->started_ms : -1;
@@ -175,6 +180,9 @@ void sandbox_report(struct sandbox_service *s, const struct ulid *id, const stru
         table_changed(s, b);
     }
     struct err e;
+    if (heap_full) {
+        kills_note_heap(s, id);
+    }
     if (usual_ms >= 0 && sandboxes_note(s->db, id, usual_ms, -1, 0, &e) != 0) {
         log_warn("a start's duration was not stored", "sandbox_id", id->text, "error", e.msg);
     }
@@ -201,6 +209,10 @@ int sandbox_look(struct sandbox_service *s, const struct ulid *id, struct sandbo
                                  .open_count = b->open_count,
                                  .uid = b->uid,
                                  .generation = b->generation};
+    (void)snprintf(ret->end_code, sizeof(ret->end_code), "%s",
+                   b->stop_why ? b->stop_why->tag : b->last_end);
+    ret->kill_ms = b->kill_ms;
+    ret->kill = b->kill_ms > 0 ? b->trouble : (struct err){0};
     memcpy(ret->boot_id, b->boot_id, sizeof(ret->boot_id));
     memcpy(ret->phase, b->phase, sizeof(ret->phase));
     memcpy(ret->detail, b->detail, sizeof(ret->detail));
@@ -243,6 +255,34 @@ void sandbox_hold(struct sandbox_service *s, const struct ulid *id, int delta)
         b->holds += delta;
         b->last_active_ms = clock_mono_ms();
     }
+}
+
+void sandbox_hold_task(struct sandbox_service *s, const struct ulid *id, int delta)
+{
+    sandbox_hold(s, id, delta);
+    LOCK_GUARD(&s->lock);
+    struct sandbox *b = table_live(s, id);
+    if (b) {
+        b->task_holds += delta;
+    }
+}
+
+void sandbox_watching(struct sandbox_service *s, const struct ulid *id)
+{
+    LOCK_GUARD(&s->lock);
+    struct sandbox *b = table_live(s, id);
+    if (b) {
+        b->watched_until_ms = clock_mono_ms() + SANDBOX_WATCH_S * 1000;
+    }
+}
+
+bool sandbox_is_node_heap(int64_t exit_code, int64_t signal, struct str lines, struct err *e)
+{
+    bool is = kills_is_node_heap(exit_code, signal, lines);
+    if (is) {
+        kills_node_heap(e);
+    }
+    return is;
 }
 
 void sandbox_touch(struct sandbox_service *s, const struct ulid *id)

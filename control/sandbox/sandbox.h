@@ -114,6 +114,7 @@ struct sandbox_process {
     int64_t restarts;
     int64_t exit_code;
     int64_t signal;
+    int64_t ended_ms; /* monotonic: when its last end was told, 0: never */
     char lines[SANDBOX_LINES_BYTES + 1];
 };
 
@@ -134,6 +135,11 @@ struct sandbox_view {
     size_t open_count;
     uint32_t uid; /* base + number */
     int64_t generation;
+    /* What it is being stopped for, or what ended the run before: "memory", "out_of_memory", … as
+     * in its row; "" for an ordinary stop. */
+    char end_code[32];
+    int64_t kill_ms; /* monotonic: the kernel last killed a process of this run, 0: never */
+    struct err kill; /* … and why */
 };
 
 /* ERR_NOT_FOUND. */
@@ -146,6 +152,13 @@ void sandbox_counts(struct sandbox_service *s, size_t *ret_running, size_t *ret_
 
 /* Holds off the idle stop and the plain stop while a task, exec or terminal uses it: +1 / -1. */
 void sandbox_hold(struct sandbox_service *s, const struct ulid *id, int delta);
+/* The same for a task, which is worth more than what else holds it when memory runs short. */
+void sandbox_hold_task(struct sandbox_service *s, const struct ulid *id, int delta);
+/* A console shows its preview at this moment; to be said again every SANDBOX_WATCH_S / 2. */
+#define SANDBOX_WATCH_S 60
+void sandbox_watching(struct sandbox_service *s, const struct ulid *id);
+/* Did its process end because Node's own heap was full? The sentence that says so in e. */
+bool sandbox_is_node_heap(int64_t exit_code, int64_t signal, struct str lines, struct err *e);
 /* Something used it now. */
 void sandbox_touch(struct sandbox_service *s, const struct ulid *id);
 

@@ -77,6 +77,14 @@ static int service_adopt(struct sandbox_service *s, const struct sandbox_row *ro
     b->want = service_unfinished(row->status);
     b->creating = false;
     b->order = ++s->next_order;
+    if (b->want == WANT_STOP) {
+        /* It goes on being stopped for what it was stopped for. */
+        (void)snprintf(b->reason, sizeof(b->reason), "%.31s", row->error_code);
+        b->stop_why = b->trouble.code == ERR_NONE ? NULL : mem_alloc(sizeof(*b->stop_why));
+        if (b->stop_why) {
+            *b->stop_why = b->trouble;
+        }
+    }
     b->ticket = b->want == WANT_NOTHING ? 0 : 1;
     bool might_run = row->status == SANDBOX_RUNNING || row->status == SANDBOX_STARTING;
     if (row->status == SANDBOX_STARTING) {
@@ -138,6 +146,7 @@ int sandbox_service_run(struct sandbox_service *s, struct db *db, struct vault *
     service_thread(s, "follow", follow_run);
     service_thread(s, "reaper", reaper_run);
     service_thread(s, "disk", disk_run);
+    service_thread(s, "pressure", pressure_run);
     return 0;
 }
 

@@ -164,8 +164,11 @@ static int stop_end(struct sandbox_service *s, const struct sandbox *job,
                     struct engine_container *ret_left, struct err *e)
 {
     int grace_s = stop_is_urgent(job) ? STOP_URGENT_GRACE_S : STOP_GRACE_S;
+    const struct err *why = job->stop_why;
+    /* With the reason: whoever asks is told it, also after a crash of ours in between. */
     if (!stop_is(job, STOP_DISK) &&
-        sandboxes_set_status(s->db, &job->id, SANDBOX_STOPPING, "", "", e) != 0) {
+        sandboxes_set_status(s->db, &job->id, SANDBOX_STOPPING, why ? why->tag : "",
+                             why ? why->msg : "", e) != 0) {
         return -1;
     }
     if (engine_stop(s, &job->id, grace_s, ret_left, e) != 0) {
@@ -193,9 +196,10 @@ enum job_result stop_run(struct sandbox_service *s, const struct sandbox *job, s
         return JOB_FAILED;
     }
     s->hooks.close(s->hooks.ctx, &job->id);
-    const struct err *why = job->stop_why;
-    if (sandboxes_set_status(s->db, &job->id, SANDBOX_STOPPED, why ? why->tag : "",
-                             why ? why->msg : "", e) != 0) {
+    const struct err none = {0};
+    const struct err *why = job->stop_why ? job->stop_why : &none;
+    jobs_note_end(s, &job->id, why);
+    if (sandboxes_set_status(s->db, &job->id, SANDBOX_STOPPED, why->tag, why->msg, e) != 0) {
         return JOB_FAILED;
     }
     jobs_set(s, &job->id, SANDBOX_STOPPED);

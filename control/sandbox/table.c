@@ -42,11 +42,17 @@ struct sandbox *table_live(struct sandbox_service *s, const struct ulid *id)
     return b && !b->gone ? b : NULL;
 }
 
+void table_put(struct sandbox_service *s, struct sandbox *b)
+{
+    size_t bucket = table_bucket(&b->id);
+    b->next = s->buckets[bucket];
+    s->buckets[bucket] = b;
+}
+
 struct sandbox *table_add(struct sandbox_service *s, const struct sandbox_row *row,
                           const struct app_row *app, const struct sandbox_preset *preset)
 {
     struct sandbox *b = mem_alloc(sizeof(*b));
-    size_t bucket = table_bucket(&row->id);
     b->id = row->id;
     b->app_id = row->app_id;
     (void)snprintf(b->app_name, sizeof(b->app_name), "%.128s", app->name);
@@ -66,15 +72,18 @@ struct sandbox *table_add(struct sandbox_service *s, const struct sandbox_row *r
     if (row->error_code[0]) {
         (void)err_set(&b->outcome, ERR_UNAVAILABLE, 0, "%s", row->error_message);
         (void)err_tag(&b->outcome, row->error_code);
+        b->trouble = b->outcome;
+        (void)snprintf(b->last_end, sizeof(b->last_end), "%.31s", row->error_code);
     }
     table_set_policy(b, app, row);
+    b->last_peak_bytes = row->peak_memory_bytes;
+    b->oom_kills = row->oom_kills;
     b->last_active_ms = clock_mono_ms();
     /* Measured before: due again when it runs, not now for all at once. */
     b->measured_ms = row->disk_at > 0 ? b->last_active_ms : 0;
     b->disk_bytes = row->disk_at > 0 ? row->disk_bytes : -1;
     b->disk_ms = b->last_active_ms;
-    b->next = s->buckets[bucket];
-    s->buckets[bucket] = b;
+    table_put(s, b);
     s->count++;
     return b;
 }
@@ -92,6 +101,8 @@ void table_set_policy(struct sandbox *b, const struct app_row *app, const struct
 
 void table_clear_reports(struct sandbox *b)
 {
+    b->peak_bytes = 0;
+    b->resident_bytes = 0;
     b->connected = false;
     b->boot_id[0] = '\0';
     b->phase[0] = '\0';

@@ -24,6 +24,16 @@
 
 #define START_ALWAYS_ON "always_on"
 
+/* The host's memory as the engine last said it. */
+struct memory_figures {
+    int64_t total_bytes; /* 0: not known */
+    int64_t available_bytes;
+    int64_t low_bytes;      /* below it idle and watched ones are stopped; 0: off */
+    int64_t critical_bytes; /* below it the host is about to die */
+    bool stalled;           /* programs wait for memory, says the kernel */
+    int64_t at_ms;          /* monotonic */
+};
+
 enum sandbox_want {
     WANT_NOTHING,
     WANT_RUN,
@@ -85,9 +95,26 @@ struct sandbox {
     int64_t open_connections;
     int64_t last_active_ms; /* monotonic */
     int64_t noted_active_ms;
-    int64_t started_ms; /* monotonic: begin of the last start */
-    int64_t reserved_bytes;
-    int64_t measured_ms; /* monotonic: last disk measure */
+    int64_t started_ms;       /* monotonic: begin of the last start */
+    int task_holds;           /* of holds: those of tasks */
+    int64_t watched_until_ms; /* monotonic: a console shows it */
+    int64_t measured_ms;      /* monotonic: last disk measure */
+
+    /* Memory. */
+    int64_t queued_ms;       /* monotonic: since when its start waits for memory, 0: it does not */
+    int64_t reserved_bytes;  /* what its start was promised, 0: nothing */
+    int64_t reserved_ms;     /* monotonic: when */
+    int64_t resident_bytes;  /* real use, last reading of this run */
+    int64_t limit_bytes;     /* as the container has it, 0: not known */
+    int64_t peak_bytes;      /* of this run */
+    int64_t last_peak_bytes; /* of the run before, 0: none */
+    int64_t oom_kills;       /* of this run, as far as noted */
+    int64_t kill_ms;         /* monotonic: the last of them */
+
+    /* Why it was stopped, or what the kernel killed in it; code ERR_NONE: nothing. As in its row.
+     */
+    struct err trouble;
+    char last_end[32]; /* tag of what ended the run before, "" for an ordinary stop */
 
     /* Disk: the last whole measure from before the disk was low (-1: none), what the files were
      * when it was stopped for them (0: it was not), and why it is being stopped (owned; NULL: as
@@ -132,6 +159,8 @@ struct sandbox_service {
     struct sandbox_engine_status engine_status; /* cached */
     int64_t engine_status_ms;
 
+    struct memory_figures memory;
+
     atomic_bool stopping;
     int broker_wake_fd;
     pthread_t threads[16];
@@ -144,6 +173,8 @@ struct sandbox *table_find(struct sandbox_service *s,
 struct sandbox *table_live(struct sandbox_service *s,
                            const struct ulid *id); /* NULL for tombstones */
 /* name and access are the app's. */
+/* Hangs it into its bucket. */
+void table_put(struct sandbox_service *s, struct sandbox *b);
 struct sandbox *table_add(struct sandbox_service *s, const struct sandbox_row *row,
                           const struct app_row *app, const struct sandbox_preset *preset);
 /* What the owner said about its sleep, from the rows. */
@@ -168,6 +199,7 @@ enum job_result {
     JOB_DONE,
     JOB_FAILED,
     JOB_LATER,
+    JOB_QUEUED,   /* a start that waits for memory */
     JOB_WITHDRAWN /* a stop that was not begun: somebody wants it */
 };
 
@@ -181,6 +213,8 @@ void jobs_set(struct sandbox_service *s, const struct ulid *id, enum sandbox_sta
 /* Threads. */
 void *jobs_run_starts(void *service);
 void *jobs_run_others(void *service);
+/* A run is over: keeps its peak of memory, and why it ended (code ERR_NONE: an ordinary stop). */
+void jobs_note_end(struct sandbox_service *s, const struct ulid *id, const struct err *why);
 void *follow_run(void *service);
 void *reaper_run(void *service);
 void *disk_run(void *service);
@@ -213,9 +247,39 @@ int engine_list(struct sandbox_service *s,
                 void (*fn)(void *ctx, const struct ulid *id, struct str state), void *ctx,
                 struct err *e) MUST_CHECK;
 
-/* Admission: reserves memory for a start. ERR_UNAVAILABLE tagged no_memory with both figures. */
-int admit_check(struct sandbox_service *s, const struct sandbox_preset *preset, int64_t peak_bytes,
-                int64_t *ret_need, struct err *e) MUST_CHECK;
+/* Admission of a start: memory for it is set aside. */
+enum admit {
+    ADMIT_YES,
+    ADMIT_WAIT, /* detail says for what; ask again in ADMIT_AGAIN_MS */
+    ADMIT_NO,   /* e: ERR_UNAVAILABLE tagged no_memory with both figures */
+};
+
+#define ADMIT_AGAIN_MS 100
+/* May stop idle sandboxes to make room. Not under the lock. */
+enum admit admit_start(struct sandbox_service *s, const struct ulid *id, char *detail, size_t size,
+                       struct err *e);
+/* A start that could never fit, whatever else stops. Figures that are not known refuse nothing. */
+int admit_check(struct sandbox_service *s, int64_t need_bytes, struct err *e) MUST_CHECK;
+/* Under the lock. What the start of b needs. */
+int64_t admit_need(const struct sandbox *b);
+
+/* Thread: the host's memory, what each sandbox uses, and who has to go. */
+void *pressure_run(void *service);
+/* Under the lock: asks for the end of one because of memory. for_start: another one's start. */
+void pressure_stop(struct sandbox_service *s, struct sandbox *b, bool for_start);
+
+/* The kernel killed a process of a running sandbox, at its own limit or because the host had no
+ * memory left (killed_by "host"). Stores and tells. */
+void kills_note(struct sandbox_service *s, const struct ulid *id, int64_t kills,
+                struct str killed_by);
+/* A process of its app ended because Node's own heap was full. Stores and tells. */
+void kills_note_heap(struct sandbox_service *s, const struct ulid *id);
+/* Why a container ended that nobody stopped. Fills e. */
+void kills_death(const struct sandbox *b, const struct engine_container *c, struct str killed_by,
+                 struct err *e);
+/* A process of the app ended; lines are its last words. True when Node's heap was too small. */
+bool kills_is_node_heap(int64_t exit_code, int64_t signal, struct str lines);
+void kills_node_heap(struct err *e);
 
 /* A start of one that was stopped because it filled the disk: refused while the disk is low, unless
  * it has fewer files now. Walks its files for up to 2 s. ERR_UNAVAILABLE tagged disk_full. */

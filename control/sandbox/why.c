@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#define WHY_KILL_MS 3000 /* between the end of a process and the reading that counts its kill */
+
 static void why_say(struct why *ret, const char *state, const char *message, const char *lines)
 {
     ret->state = state;
@@ -22,10 +24,47 @@ static const struct sandbox_process *why_web(const struct sandbox *b)
     return NULL;
 }
 
-static void why_process(const struct sandbox_process *web, bool final, struct why *ret)
+/* The sentence for anybody; remedies are the owner's and stand in the sandbox's error. */
+static const char *why_memory(const char *code)
 {
+    static const struct {
+        const char *code;
+        const char *message;
+    } plain[] = {
+        {STOP_MEMORY, "The app was stopped because the machine ran out of memory."},
+        {"out_of_memory", "The app needed more memory than it is allowed, and was ended."},
+        {"host_out_of_memory", "The machine had no memory left, and the app was ended."},
+    };
+
+    for (size_t i = 0; i < ARRAY_LEN(plain); i++) {
+        if (strcmp(code, plain[i].code) == 0) {
+            return plain[i].message;
+        }
+    }
+    return NULL;
+}
+
+/* What the kernel or Node itself had to do with that end, or NULL. */
+static const char *why_web_memory(const struct sandbox *b, const struct sandbox_process *web)
+{
+    int64_t apart = b->kill_ms - web->ended_ms;
+    if (kills_is_node_heap(web->exit_code, web->signal, str_of(web->lines))) {
+        return "The app's start command filled the heap that Node allows itself (JavaScript heap "
+               "out of memory).";
+    }
+    bool together = b->kill_ms > 0 && apart > -WHY_KILL_MS && apart < WHY_KILL_MS;
+    bool failed = web->signal != 0 || web->exit_code != 0;
+    return together && failed ? why_memory(b->trouble.tag) : NULL;
+}
+
+static void why_process(const struct sandbox *b, const struct sandbox_process *web, bool final,
+                        struct why *ret)
+{
+    const char *memory = why_web_memory(b, web);
     char message[256];
-    if (web->signal > 0) {
+    if (memory) {
+        (void)snprintf(message, sizeof(message), "%s", memory);
+    } else if (web->signal > 0) {
         (void)snprintf(message, sizeof(message),
                        "The app's start command was ended by signal %lld.", (long long)web->signal);
     } else {
@@ -44,17 +83,20 @@ void why_port(const struct sandbox *b, uint16_t port, struct why *ret)
     if (b->status != SANDBOX_RUNNING) {
         bool coming = b->status == SANDBOX_STARTING || b->status == SANDBOX_CREATING;
         why_say(ret, coming ? "starting" : "asleep",
-                coming ? "The app is starting." : "The app is asleep.", "");
+                coming                       ? "The app is starting."
+                : why_memory(b->trouble.tag) ? why_memory(b->trouble.tag)
+                                             : "The app is asleep.",
+                "");
     } else if (web_failed) {
         /* First: the phase says only that something failed, the process has the lines. */
-        why_process(web, true, ret);
+        why_process(b, web, true, ret);
     } else if (str_is(str_of(b->phase), "failed")) {
         why_say(ret, "failed", "The app cannot be started as its sandbox.yaml says.", b->detail);
     } else if (str_is(str_of(b->phase), "idle")) {
         why_say(ret, "failed", "The app has nothing to run yet.", b->detail);
     } else if (port == b->web_port && web && str_is(str_of(web->state), "backoff")) {
         /* Ended and tried again: after a few times in a row a person wants to know. */
-        why_process(web, web->restarts >= 2, ret);
+        why_process(b, web, web->restarts >= 2, ret);
     } else if (b->other_port) {
         (void)snprintf(message, sizeof(message),
                        "The app listens on port %u, but its address is for port %u.", b->other_port,

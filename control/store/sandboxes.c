@@ -12,7 +12,7 @@
 #define SANDBOX_COLUMNS                                                                            \
     "id,app_id,status,uid_number,image,ports,web_port,memory_bytes,generation,error_code,"         \
     "error_message,usual_start_ms,peak_memory_bytes,disk_bytes,disk_at,last_active_at,started_at," \
-    "stopped_at,created_at,updated_at,keep_alive_until,stays_stopped"
+    "stopped_at,created_at,updated_at,keep_alive_until,stays_stopped,oom_kills"
 
 static const char *const sandbox_status_names[] = {
     [SANDBOX_CREATING] = "creating", [SANDBOX_STARTING] = "starting", [SANDBOX_RUNNING] = "running",
@@ -68,6 +68,7 @@ static void sandboxes_read(struct db_rows *rows, struct arena *a, struct sandbox
         .updated_at = db_int(rows, 19),
         .keep_alive_until = db_int(rows, 20),
         .stays_stopped = db_int(rows, 21) != 0,
+        .oom_kills = db_int(rows, 22),
     };
     (void)ulid_parse(str_of(db_text(rows, 0, a)), &ret->id);
     (void)ulid_parse(str_of(db_text(rows, 1, a)), &ret->app_id);
@@ -238,6 +239,16 @@ int sandboxes_set_status(struct db *db, const struct ulid *id, enum sandbox_stat
                     id->text);
 }
 
+int sandboxes_set_kill(struct db *db, const struct ulid *id, int64_t oom_kills,
+                       const char *error_code, const char *error_message, struct err *e)
+{
+    return db_write(
+        db, NULL, e,
+        "UPDATE sandbox SET oom_kills=?1, error_code=?2, error_message=?3, updated_at=?4"
+        " WHERE id=?5 AND status='running'",
+        "issis", oom_kills, error_code, error_message, clock_unix_ms(), id->text);
+}
+
 int sandboxes_next_generation(struct db *db, const struct ulid *id, enum sandbox_status status,
                               int64_t *ret_generation, struct err *e)
 {
@@ -247,7 +258,7 @@ int sandboxes_next_generation(struct db *db, const struct ulid *id, enum sandbox
     }
     struct db_rows *rows =
         db_query(conn, e,
-                 SANDBOXES_SET_STATUS ", generation=generation+1" SANDBOXES_STILL_THERE
+                 SANDBOXES_SET_STATUS ", generation=generation+1, oom_kills=0" SANDBOXES_STILL_THERE
                                       " RETURNING generation",
                  "sssis", sandbox_status_name(status), "", "", clock_unix_ms(), id->text);
     int rc = rows ? db_next(rows, e) : -1;

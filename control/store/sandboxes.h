@@ -35,8 +35,9 @@ struct sandbox_row {
     const char *error_code; /* "" when there is none */
     const char *error_message;
     int64_t usual_start_ms;
-    int64_t peak_memory_bytes;
-    int64_t disk_bytes; /* -1: never measured */
+    int64_t peak_memory_bytes; /* of its last run, 0: none */
+    int64_t oom_kills;         /* of this run, as far as noted */
+    int64_t disk_bytes;        /* -1: never measured */
     int64_t disk_at;
     int64_t last_active_at;
     int64_t started_at;
@@ -66,6 +67,10 @@ int sandboxes_list(struct db *db, struct arena *a, struct sandbox_row **ret, siz
 int sandboxes_set_status(struct db *db, const struct ulid *id, enum sandbox_status status,
                          const char *error_code, const char *error_message, struct err *e)
     MUST_CHECK;
+/* The kernel killed a process of the running sandbox: how many so far, and the error that says it.
+ * Nothing when it does not run any more. */
+int sandboxes_set_kill(struct db *db, const struct ulid *id, int64_t oom_kills,
+                       const char *error_code, const char *error_message, struct err *e) MUST_CHECK;
 /* Next generation and the status it begins with, in one write; *ret_generation is the new one. */
 int sandboxes_next_generation(struct db *db, const struct ulid *id, enum sandbox_status status,
                               int64_t *ret_generation, struct err *e) MUST_CHECK;

@@ -127,7 +127,9 @@ const char *const schema_migrations[] = {
     "ALTER TABLE app ADD COLUMN idle_threshold_s INTEGER;"
     "ALTER TABLE sandbox ADD COLUMN keep_alive_until INTEGER NOT NULL DEFAULT 0;"
     /* A person stopped it: an always_on app stays down until somebody starts it. */
-    "ALTER TABLE sandbox ADD COLUMN stays_stopped INTEGER NOT NULL DEFAULT 0;",
+    "ALTER TABLE sandbox ADD COLUMN stays_stopped INTEGER NOT NULL DEFAULT 0;"
+    /* Processes that the kernel killed for memory in this run, as far as they were told of. */
+    "ALTER TABLE sandbox ADD COLUMN oom_kills INTEGER NOT NULL DEFAULT 0;",
 };
 
 const int schema_version = ARRAY_LEN(schema_migrations);

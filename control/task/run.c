@@ -37,12 +37,13 @@ int run_take(struct task_service *s, struct box *b, const struct task_row *row, 
     run->timeout_ms = row->timeout_s * 1000;
     run->given = row->model[0] != '\0';
     run->model_index = -1;
+    run->kill_ms = clock_mono_ms();
     (void)snprintf(run->model, sizeof(run->model), "%s", row->model);
     agent_state_init(&run->state);
     buf_init(&run->line, TASK_LINE_BYTES_MAX);
     buf_init(&run->err_tail, TASK_ERR_TAIL_BYTES);
     b->run = run;
-    sandbox_hold(s->sandboxes, &b->id, 1);
+    sandbox_hold_task(s->sandboxes, &b->id, 1);
     return 0;
 }
 
@@ -53,7 +54,7 @@ void run_drop(struct task_service *s, struct box *b)
         return;
     }
     b->run = NULL;
-    sandbox_hold(s->sandboxes, &b->id, -1);
+    sandbox_hold_task(s->sandboxes, &b->id, -1);
     if (run->token) {
         mem_wipe(run->token, strlen(run->token));
     }
@@ -356,6 +357,7 @@ static bool run_mark(struct task_service *s, struct box *b)
     }
     run->stored = true;
     run->stage = RUN_RUNNING;
+    run->kill_ms = clock_mono_ms();
     (void)snprintf(run->boot_id, sizeof(run->boot_id), "%s", b->boot_id);
     run->deadline_ms = clock_mono_ms() + run->timeout_ms;
     scheduler_due(s, run->deadline_ms + TASK_OVERTIME_MS);

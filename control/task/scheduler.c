@@ -6,6 +6,7 @@
 
 #include "control/task/service.h"
 #include "lib/clock.h"
+#include "lib/json_write.h"
 #include "lib/log.h"
 #include "lib/mem.h"
 #include "lib/thread.h"
@@ -138,26 +139,53 @@ static void drive_waiting(struct task_service *s, struct box *b)
 
 /* ---- running ---- */
 
-static bool running_is_dead(struct task_service *s, const struct box *b, const char **ret_reason)
+/* What the kernel killed for memory is said in the task, whether it fails of it or not. */
+static void running_note_kill(struct task_service *s, struct run *run,
+                              const struct sandbox_view *view)
+{
+    BUF_AUTO(out, 4096);
+    struct json_writer w;
+    if (view->kill_ms <= run->kill_ms) {
+        return;
+    }
+    run->kill_ms = view->kill_ms;
+    run->kill = view->kill;
+    json_begin(&w, &out);
+    json_object(&w, NULL);
+    json_text(&w, "text", view->kill.msg);
+    json_object_end(&w);
+    if (buf_ok(&out)) {
+        run_event(s, run, "notice", str_cut(buf_str(&out), 1, out.len - 1));
+    }
+}
+
+static bool running_is_dead(struct task_service *s, const struct box *b, char reason[32],
+                            const char **ret_message)
 {
     struct sandbox_view view;
     struct err e;
-    *ret_reason = "sandbox_stopped";
     if (sandbox_look(s->sandboxes, &b->id, &view, &e) != 0 || view.status == SANDBOX_DELETING ||
         view.status == SANDBOX_DELETED) {
-        *ret_reason = "sandbox_deleted";
+        (void)snprintf(reason, 32, "sandbox_deleted");
+        *ret_message = "the sandbox ended while the agent worked";
         return true;
     }
+    running_note_kill(s, b->run, &view);
+    outcome_sandbox_end(&view, reason, ret_message);
     return view.status == SANDBOX_STOPPED || view.status == SANDBOX_ERROR;
 }
 
 static void drive_running(struct task_service *s, struct box *b)
 {
     struct run *run = b->run;
-    const char *reason = NULL;
+    const char *message = NULL;
+    char reason[32];
     int64_t now = clock_mono_ms();
-    if (running_is_dead(s, b, &reason)) {
-        run_abandon(s, b, reason, "the sandbox ended while the agent worked");
+    if (running_is_dead(s, b, reason, &message)) {
+        run_abandon(s, b, reason, message);
+        return;
+    }
+    if (outcome_look(s, b)) {
         return;
     }
     if (!run->timed_out && now >= run->deadline_ms + TASK_OVERTIME_MS) {
@@ -276,12 +304,28 @@ static bool hello_known(struct task_service *s, struct box *b, const struct reco
     return found;
 }
 
+/* Another boot: why the one before ended is known when nobody stopped it in order. */
+static void hello_restarted(struct task_service *s, struct box *b)
+{
+    struct sandbox_view view;
+    struct err ignored;
+    char reason[32] = "sandbox_stopped";
+    const char *message = "";
+    if (sandbox_look(s->sandboxes, &b->id, &view, &ignored) == 0) {
+        outcome_sandbox_end(&view, reason, &message);
+    }
+    if (strcmp(reason, "sandbox_stopped") == 0) {
+        (void)snprintf(reason, sizeof(reason), "sandbox_restarted");
+        message = "the sandbox was started anew while the agent worked";
+    }
+    run_abandon(s, b, reason, message);
+}
+
 static void hello_running(struct task_service *s, struct box *b, bool known)
 {
     struct run *run = b->run;
     if (strcmp(run->boot_id, b->boot_id) != 0) {
-        run_abandon(s, b, "sandbox_restarted",
-                    "the sandbox was started anew while the agent worked");
+        hello_restarted(s, b);
         return;
     }
     if (!known) {

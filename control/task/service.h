@@ -29,7 +29,8 @@
 #define TASK_EVENT_BYTES_MAX (64UL * 1024 * 1024)
 #define TASK_ERR_TAIL_BYTES  2048
 #define TASK_MODEL_BYTES_MAX 200
-#define TASK_SEQ_BITS        40 /* of line_seq; the attempt stands above them */
+#define TASK_KILL_WAIT_MS    1500 /* after a signal 9: for the engine's next reading */
+#define TASK_SEQ_BITS        40   /* of line_seq; the attempt stands above them */
 
 enum run_stage {
     RUN_WAITING,   /* for its sandbox */
@@ -39,6 +40,15 @@ enum run_stage {
 };
 
 struct prepare_job;
+
+/* How the agent's process ended. */
+struct run_exit {
+    int64_t seq;
+    int64_t code;
+    int64_t signal;
+    char cause[16];
+    bool stuck;
+};
 
 /* The task of a sandbox whose turn it is. */
 struct run {
@@ -79,6 +89,12 @@ struct run {
     int64_t ticket;
     bool told_waking;
     int64_t connect_by_ms;
+
+    int64_t kill_ms; /* monotonic: kills for memory up to here are told, or older than the run */
+    struct err kill; /* the last one in this run */
+    bool exit_waits; /* the agent's process is over; for a word of the kernel's on it */
+    int64_t exit_by_ms;
+    struct run_exit exit;
 
     int notices;
     int64_t events;
@@ -237,8 +253,13 @@ int models_check(struct task_service *s, const struct vault_agent *agent, const 
 void lines_take(struct task_service *s, struct box *b, struct note *const *notes, size_t count);
 
 /* ---- outcome.c ---- */
-/* The agent's process is over. */
+/* The agent's process is over. One that was killed waits a moment for who killed it. */
 void outcome_exit(struct task_service *s, struct box *b, const struct record *exit);
+/* Something changed: is the wait over? True when it was, and the run may be gone. */
+bool outcome_look(struct task_service *s, struct box *b);
+/* The reason and the sentence of a task whose sandbox ended under it. */
+void outcome_sandbox_end(const struct sandbox_view *view, char reason[32],
+                         const char **ret_message);
 
 /* ---- resume.c ---- */
 /* Takes up a running task from its row and its events. */

@@ -32,7 +32,8 @@ static int teardown(void **state)
 
 static void decides(const char *cause, int64_t code, enum task_status status, const char *reason)
 {
-    struct outcome_exit x = {.seq = 9, .code = code, .cause = str_of(cause)};
+    struct run_exit x = {.seq = 9, .code = code};
+    (void)snprintf(x.cause, sizeof(x.cause), "%s", cause);
     struct outcome o = outcome_decide(&service, &run, &x, &text);
     assert_int_equal(o.status, status);
     assert_string_equal(o.reason, reason);
@@ -70,6 +71,57 @@ static void a_bad_exit_says_what_stderr_said(void **state)
     buf_puts(&run.err_tail, "cannot open the thing\n");
     decides("exit", 3, TASK_FAILED, "agent_error");
     assert_string_equal(text.ptr, "OpenCode exited with 3: cannot open the thing");
+}
+
+static void what_the_kernel_killed_is_the_reason(void **state)
+{
+    (void)state;
+    (void)err_set(&run.kill, ERR_UNAVAILABLE, 0, "killed at the limit of 256 MiB");
+    (void)err_tag(&run.kill, "out_of_memory");
+    decides("exit", 137, TASK_FAILED, "out_of_memory");
+    assert_string_equal(text.ptr, "OpenCode exited with 137; killed at the limit of 256 MiB");
+    buf_reset(&text);
+    (void)err_tag(&run.kill, "host_out_of_memory");
+    decides("exit", 1, TASK_FAILED, "host_out_of_memory");
+    buf_reset(&text);
+    fails_with("agent_error", "the build failed");
+    decides("exit", 1, TASK_FAILED, "host_out_of_memory");
+    buf_reset(&text);
+    /* What has a reason of its own keeps it. */
+    fails_with("budget", "");
+    decides("exit", 1, TASK_FAILED, "budget");
+    run.state.terminal = true;
+    run.state.failed = false;
+    decides("exit", 137, TASK_SUCCEEDED, "");
+}
+
+static void a_full_heap_of_node_is_told_apart(void **state)
+{
+    (void)state;
+    buf_puts(&run.err_tail, "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap "
+                            "out of memory\n");
+    decides("exit", 134, TASK_FAILED, "node_heap_limit");
+    assert_true(str_contains(buf_str(&text), STR("NODE_OPTIONS=--max-old-space-size")));
+    buf_reset(&text);
+    buf_reset(&run.err_tail);
+    decides("exit", 134, TASK_FAILED, "agent_error");
+}
+
+static void a_sandbox_that_left_says_why(void **state)
+{
+    (void)state;
+    struct sandbox_view view = {.end_code = "memory"};
+    char reason[32];
+    const char *message = NULL;
+    outcome_sandbox_end(&view, reason, &message);
+    assert_string_equal(reason, "memory");
+    assert_true(str_starts(str_of(message), STR("stopped for memory")));
+    (void)snprintf(view.end_code, sizeof(view.end_code), "host_out_of_memory");
+    outcome_sandbox_end(&view, reason, &message);
+    assert_string_equal(reason, "host_out_of_memory");
+    (void)snprintf(view.end_code, sizeof(view.end_code), "killed");
+    outcome_sandbox_end(&view, reason, &message);
+    assert_string_equal(reason, "sandbox_stopped");
 }
 
 static void what_settled_counts_when_it_left_well(void **state)
@@ -190,6 +242,9 @@ static void models_that_cannot_be_arguments_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_the_kernel_killed_is_the_reason, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_full_heap_of_node_is_told_apart, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_sandbox_that_left_says_why, setup, teardown),
         TEST(the_terminal_event_stands_whatever_follows),
         TEST(an_exit_without_it_is_no_result),
         TEST(a_bad_exit_says_what_stderr_said),
