@@ -49,6 +49,10 @@ export function api_post<T>(path: string, body: Record<string, unknown> = {}): P
     return request<T>("POST", path, body);
 }
 
+export function api_patch<T>(path: string, body: Record<string, unknown>): Promise<T> {
+    return request<T>("PATCH", path, body);
+}
+
 export function api_delete(path: string): Promise<void> {
     return request<void>("DELETE", path, {});
 }

@@ -30,7 +30,7 @@ export function app_page(app_id: string, set_title: (title: string) => void): Pa
     const state = badge();
     const problem = problem_box();
     const action_problem = problem_box(); /* its own: a poll that works clears the other */
-    const side = sandbox_panel();
+    const side = sandbox_panel(() => poller.now());
     const conversation = task_list(app_id, () => poller.now());
     const composer = app_composer(app_id, conversation.newest_id);
     const launch = launch_panel(app_id, composer, conversation);

@@ -185,9 +185,10 @@ function app_row(first: App, changed: () => void): Row {
                 typeof app.sandbox?.disk_bytes === "number"
                     ? `${format_bytes(app.sandbox.disk_bytes)} on disk`
                     : "";
+            const access = app.preview_access === "private" ? "private preview" : "";
             set_text(
                 facts,
-                [app.runtime_preset ?? "", disk].filter((fact) => fact !== "").join(" · "),
+                [app.runtime_preset ?? "", access, disk].filter((fact) => fact !== "").join(" · "),
             );
             preview.update(app.sandbox?.preview_url);
             actions.update(app);
@@ -198,7 +199,7 @@ function app_row(first: App, changed: () => void): Row {
 const NO_APPS =
     "No apps yet. Describe one above; it gets its own address while it is being built.";
 const ABOUT_PREVIEWS =
-    "A preview address is no secret: whoever has it can load the app. " +
+    "A preview address is no secret: whoever has it can load the app, unless its preview is private. " +
     "An app that is asleep wakes with the first visit.";
 
 /* Three different things that an empty place could mean: loading, failed, and no apps. */

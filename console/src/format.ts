@@ -125,6 +125,19 @@ export function safe_link(url: string | null | undefined): string | null {
     }
 }
 
+/* Whether that is where a ticket into this sandbox's preview is exchanged. */
+export function is_ticket_url(url: string, sandbox_id: string): boolean {
+    if (safe_link(url) === null) {
+        return false;
+    }
+    const { hostname, pathname, username } = new URL(url);
+    return (
+        username === "" &&
+        pathname === "/.sandboxd/enter" &&
+        new RegExp(`^s-${sandbox_id}-[1-9][0-9]{0,4}\\.preview\\.`).test(hostname)
+    );
+}
+
 /* `Retry-After`: seconds or a date. Never less than 1 s, never more than 5 min. */
 export function retry_after_seconds(
     header: string | null,

@@ -6,9 +6,10 @@ import { ApiError, listen_signed_out, problem_of } from "./api.ts";
 import { app_page, type Page } from "./app.ts";
 import { apps_panel } from "./apps.ts";
 import { fill, h, set_attribute, show } from "./dom.ts";
+import { enter_page } from "./enter.ts";
 import { resume_launches } from "./launch.ts";
 import { home_composer } from "./prompt.ts";
-import { type Route, route_of_hash } from "./routes.ts";
+import { ENTER_PATH, place_of_search, type Route, route_of_hash } from "./routes.ts";
 import { load_session, session_page, sign_out, take_setup_code } from "./session.ts";
 import { settings_page } from "./settings.ts";
 import { status_panel } from "./status.ts";
@@ -16,8 +17,10 @@ import { action_button, problem_box } from "./ui.ts";
 
 const RETRY_MS = 3_000;
 
+/* On the way into a preview the fragment is the app's, never a code or a place of ours. */
+const entering = location.pathname === ENTER_PATH;
 /* Before anything else can fail or be seen. */
-let setup_code = take_setup_code();
+let setup_code = entering ? null : take_setup_code();
 
 const root = document.getElementById("root") ?? document.body.appendChild(h("div", { id: "root" }));
 const view = h("div", { class: "view" });
@@ -154,6 +157,13 @@ function skip_to_main(event: Event): void {
 
 /* `moved`: the person went there, so focus and scroll go to its top; a reload leaves both alone. */
 function show_route(moved: boolean): void {
+    if (entering) {
+        leave_page();
+        page = enter_page(place_of_search(location.search));
+        set_title(page.title);
+        fill(view, h("main", { id: "main", tabindex: "-1" }, page.element));
+        return;
+    }
     const route = route_of_hash(location.hash);
     if (!route) {
         history.replaceState(null, "", "#/");
@@ -240,6 +250,9 @@ async function boot(): Promise<void> {
  * fragment changes.
  */
 function on_hash_change(): void {
+    if (entering) {
+        return;
+    }
     const code = take_setup_code();
     if (code !== null) {
         setup_code = code;

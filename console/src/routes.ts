@@ -22,6 +22,50 @@ export function hash_of_app(app_id: string): string {
     return `#/apps/${app_id}`;
 }
 
+/* A place inside a preview of ours; port null is the sandbox's own choice. */
+export interface Place {
+    sandbox_id: string;
+    port: number | null;
+    path: string;
+}
+
+export const ENTER_PATH = "/enter";
+const PATH_CHARS_MAX = 2048;
+
+/*
+ * What the address of the enter page names, each exactly once and exactly as we write it, else null.
+ * A hostile page may have written it.
+ */
+export function place_of_search(search: string): Place | null {
+    const values = new URLSearchParams(search);
+    const one = (name: string): string => {
+        const all = values.getAll(name);
+        return all.length === 1 ? (all[0] ?? "") : "";
+    };
+    const sandbox_id = one("sandbox");
+    const port = Number(/^[1-9][0-9]{0,4}$/.exec(one("port"))?.[0] ?? "0");
+    const path = one("to");
+    const is_path =
+        path.length <= PATH_CHARS_MAX &&
+        /^\/(?!\/)[!-~]*$/.test(path) &&
+        !/[\\#]/.test(path) &&
+        !path.startsWith("/.sandboxd/");
+    if (!/^[0-7][0-9a-hjkmnp-tv-z]{25}$/.test(sandbox_id) || port < 1 || port > 65535 || !is_path) {
+        return null;
+    }
+    return { sandbox_id, port, path };
+}
+
+/* Where the console opens a private preview: this console's own page that fetches a ticket. */
+export function enter_address(place: Place & { port: number }): string {
+    const values = new URLSearchParams({
+        sandbox: place.sandbox_id,
+        port: String(place.port),
+        to: place.path,
+    });
+    return `${ENTER_PATH}?${values}`;
+}
+
 /* The one-time code of an address that ends in `#setup=<code>`, else null. */
 export function setup_code_of_hash(hash: string): string | null {
     const found = /^#setup=(.{1,200})$/.exec(hash);

@@ -2,17 +2,20 @@
  * Preview and sandbox of an app: the address and whether it can be opened, why it cannot, and the
  * figures of the container.
  */
+import { access_switch, is_private } from "./access.ts";
 import { preview_link } from "./apps.ts";
 import { fill, h, set_attribute, set_text, show } from "./dom.ts";
 import { format_bytes, safe_link } from "./format.ts";
 import { launch_of } from "./launch.ts";
+import { preview_pane } from "./pane.ts";
+import { enter_address } from "./routes.ts";
 import type { App, PreviewState, Sandbox } from "./types.ts";
 import { type ProblemBox, problem_box } from "./ui.ts";
 
 const BROKEN_STATES = new Set(["failed", "backoff"]);
 const LINES_SHOWN_MAX = 6;
 
-export function sandbox_panel(): {
+export function sandbox_panel(changed: () => void): {
     element: HTMLElement;
     update(app: App, sandbox: Sandbox | null): void;
 } {
@@ -23,11 +26,9 @@ export function sandbox_panel(): {
     );
     const link = preview_link();
     const waiting = h("p", { class: "hint" });
-    const note = h(
-        "p",
-        { class: "hint" },
-        "Whoever has this address can load the app. The first visit wakes it when it is asleep.",
-    );
+    const access_problem = problem_box();
+    const access = access_switch(access_problem, changed);
+    const pane = preview_pane();
     const failure = problem_box();
     const facts = h("dl", { class: "facts" });
     const element = h(
@@ -37,7 +38,9 @@ export function sandbox_panel(): {
         open,
         waiting,
         link.element,
-        note,
+        pane.element,
+        access.element,
+        access_problem.element,
         failure.element,
         facts,
     );
@@ -49,7 +52,7 @@ export function sandbox_panel(): {
             const url = safe_link(sandbox?.preview_url ?? app.sandbox?.preview_url);
             const ready =
                 url !== null && ["running", "stopped", "frozen", "stopping"].includes(status);
-            set_attribute(open, "href", ready ? url : null);
+            set_attribute(open, "href", ready ? way_in(app, sandbox, url) : null);
             set_text(
                 open,
                 status === "running" || !ready ? "Open preview" : "Wake and open preview",
@@ -62,7 +65,8 @@ export function sandbox_panel(): {
             show(waiting, why !== "");
             link.update(url);
             show(link.element, url !== null);
-            show(note, url !== null);
+            access.update(app);
+            pane.update(app, sandbox, ready);
             show_failure(failure, sandbox);
             const rows = fact_rows(app, sandbox);
             if (JSON.stringify(rows) !== shown) {
@@ -74,6 +78,14 @@ export function sandbox_panel(): {
             }
         },
     };
+}
+
+/* A private preview is opened by the page that fetches a ticket. */
+function way_in(app: App, sandbox: Sandbox | null, url: string): string {
+    const port = sandbox?.preview?.port;
+    return is_private(app) && sandbox && port
+        ? enter_address({ sandbox_id: sandbox.id, port, path: "/" })
+        : url;
 }
 
 function waiting_text(status: string, launching: boolean): string {

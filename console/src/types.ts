@@ -22,6 +22,7 @@ export interface App {
     name: string;
     description?: string | null;
     runtime_preset?: string | null;
+    preview_access?: string;
     sandbox: AppSandbox | null;
     created_at?: string;
     updated_at?: string;

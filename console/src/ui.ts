@@ -149,3 +149,31 @@ export function ask(question: Question): void {
     dialog.showModal();
     cancel.focus();
 }
+
+export interface Switch {
+    element: HTMLElement;
+    set(on: boolean): void;
+    busy(): boolean;
+    run(work: () => Promise<void>): Promise<void>;
+}
+
+/* On or off, at once. It cannot be turned again while the work runs. */
+export function labelled_switch(label: string, turned: () => void): Switch {
+    const control = h("input", { type: "checkbox", role: "switch", onchange: turned });
+    return {
+        element: h("label", { class: "switch" }, control, h("span", null, label)),
+        set(on) {
+            control.checked = on;
+        },
+        busy: () => control.disabled,
+        async run(work) {
+            control.disabled = true;
+            try {
+                await work();
+            } finally {
+                control.disabled = false;
+                control.focus();
+            }
+        },
+    };
+}

@@ -9,6 +9,7 @@ import {
     safe_link,
     sandbox_word,
     task_is_over,
+    is_ticket_url,
 } from "../src/format.ts";
 
 test("an app is named after the thing, not after the request", () => {
@@ -84,4 +85,23 @@ test("an unknown word of a newer server is shown as it is", () => {
     assert.deepEqual(sandbox_word("dreaming"), ["dreaming", "idle"]);
     assert.equal(task_is_over("queued") || task_is_over("running"), false);
     assert.equal(task_is_over("budget_reached"), true);
+});
+
+test("a ticket is brought to a preview of its sandbox and nowhere else", () => {
+    const id = "01kzv3h8m4c9t0q2w5x7y8z9ab";
+    const rest = "/.sandboxd/enter?ticket=t&to=/";
+    assert.ok(is_ticket_url(`http://s-${id}-3000.preview.localhost:8080${rest}`, id));
+    assert.ok(is_ticket_url(`https://s-${id}-3000.preview.example.com${rest}`, id));
+    for (const bad of [
+        `javascript://s-${id}-3000.preview.localhost${rest}`,
+        `http://evil.com/s-${id}-3000.preview.localhost${rest}`,
+        `http://s-${id}-3000.preview.localhost@evil.com${rest}`,
+        `http://x@s-${id}-3000.preview.localhost${rest}`,
+        `http://s-${id.replace("a", "c")}-3000.preview.localhost${rest}`,
+        `http://x.s-${id}-3000.preview.localhost${rest}`,
+        `http://s-${id}-3000.preview.localhost/`,
+        rest,
+    ]) {
+        assert.ok(!is_ticket_url(bad, id), bad);
+    }
 });
