@@ -91,7 +91,8 @@ void api_console_load(const struct config *config)
 
 static const struct console_file *console_find(struct str path)
 {
-    /* Two places of one document: /enter is where a private preview sends its owner for a ticket. */
+    /* Two places of one document: /enter is where a private preview sends its owner for a ticket.
+     */
     path = str_is(path, "/") || str_is(path, "/enter") ? STR("/index.html") : path;
     for (size_t i = 0; i < console_count; i++) {
         if (str_is(path, console_files[i].path)) {
