@@ -386,7 +386,7 @@ test-console: $(if $(HAS_CONSOLE),build/console.ok) $(call programs,$(TEST_PROFI
 test-install:
 	$(Q)SANDBOXD_TEST_SUITES='$(SUITES)' $(PYTEST) $(or $(TEST),tests/install)
 
-test-long: all
+test-long: all $(call programs,$(TEST_PROFILE))
 	$(Q)$(PYTEST) $(or $(TEST),tests/long)
 
 bench: all $(BENCH_PROGRAMS)

@@ -21,13 +21,10 @@ static char str_lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-bool str_eq_nocase(struct str a, struct str b)
+bool str_eq_nocase_bytes(const char *a, const char *b, size_t len)
 {
-    if (a.len != b.len) {
-        return false;
-    }
-    for (size_t i = 0; i < a.len; i++) {
-        if (str_lower(a.ptr[i]) != str_lower(b.ptr[i])) {
+    for (size_t i = 0; i < len; i++) {
+        if (str_lower(a[i]) != str_lower(b[i])) {
             return false;
         }
     }

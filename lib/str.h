@@ -38,8 +38,14 @@ static inline bool str_empty(struct str s)
 bool str_eq(struct str a, struct str b);
 /* Compares with a terminated string. */
 bool str_is(struct str a, const char *b);
-/* ASCII letters only. */
-bool str_eq_nocase(struct str a, struct str b);
+/* ASCII letters only. Most comparisons of names end with their lengths: those make no call. */
+bool str_eq_nocase_bytes(const char *a, const char *b, size_t len);
+
+static inline bool str_eq_nocase(struct str a, struct str b)
+{
+    return a.len == b.len && str_eq_nocase_bytes(a.ptr, b.ptr, a.len);
+}
+
 bool str_starts(struct str s, struct str prefix);
 bool str_ends(struct str s, struct str suffix);
 /* Index of the first c, or -1. */

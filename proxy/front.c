@@ -387,6 +387,7 @@ bool front_client_gone(const struct exchange *x)
 
 static void status_line(struct exchange *x, unsigned status, struct str reason)
 {
+    (void)buf_reserve(&x->out, LIMIT_HEAD_USUAL_BYTES);
     buf_printf(&x->out, "HTTP/1.1 %u %.*s\r\n", status, STR_FMT(reason));
 }
 

@@ -67,10 +67,11 @@ struct str head_get(const struct head *h, const char *name)
 
 unsigned head_count(const struct head *h, const char *name)
 {
+    struct str wanted = str_of(name);
     unsigned count = 0;
 
     for (unsigned i = 0; i < before_body(h); i++) {
-        count += str_eq_nocase(head_name(h, i), str_of(name));
+        count += str_eq_nocase(head_name(h, i), wanted);
     }
     return count;
 }
@@ -88,10 +89,11 @@ static unsigned count_token(struct str list, struct str token)
 
 unsigned head_count_token(const struct head *h, const char *name, const char *token)
 {
+    struct str wanted = str_of(name);
     unsigned count = 0;
 
     for (unsigned i = 0; i < before_body(h); i++) {
-        if (str_eq_nocase(head_name(h, i), str_of(name))) {
+        if (str_eq_nocase(head_name(h, i), wanted)) {
             count += count_token(head_value(h, i), str_of(token));
         }
     }
@@ -103,10 +105,13 @@ bool head_has_token(const struct head *h, const char *name, const char *token)
     return head_count_token(h, name, token) > 0;
 }
 
-static bool is_one_of(struct str name, const char *const *names, size_t count)
+/* Its length is there already: these lists are gone through for each field of each message. */
+#define NAME(text) {text, sizeof(text) - 1}
+
+static bool is_one_of(struct str name, const struct str *names, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (str_eq_nocase(name, str_of(names[i]))) {
+        if (str_eq_nocase(name, names[i])) {
             return true;
         }
     }
@@ -115,10 +120,10 @@ static bool is_one_of(struct str name, const char *const *names, size_t count)
 
 static bool is_hop_by_name(struct str name)
 {
-    static const char *const hop[] = {
-        "connection",          "keep-alive",       "proxy-authenticate",
-        "proxy-authorization", "proxy-connection", "te",
-        "transfer-encoding",   "trailer",          "upgrade",
+    static const struct str hop[] = {
+        NAME("connection"),          NAME("keep-alive"),       NAME("proxy-authenticate"),
+        NAME("proxy-authorization"), NAME("proxy-connection"), NAME("te"),
+        NAME("transfer-encoding"),   NAME("trailer"),          NAME("upgrade"),
     };
 
     return is_one_of(name, hop, ARRAY_LEN(hop));
@@ -164,10 +169,14 @@ void head_copy(const struct head *h, struct buf *out, head_drop_fn drop, const v
 
 void head_copy_trailers(const struct head *h, struct buf *out)
 {
-    static const char *const never[] = {
-        "content-length", "content-encoding", "content-type", "content-range", "host",
-        "authorization",  "cookie",           "set-cookie",   "cache-control", "expect",
-        "location",       "retry-after",      "vary",         "max-forwards",
+    static const struct str never[] = {
+        NAME("content-length"), NAME("content-encoding"),
+        NAME("content-type"),   NAME("content-range"),
+        NAME("host"),           NAME("authorization"),
+        NAME("cookie"),         NAME("set-cookie"),
+        NAME("cache-control"),  NAME("expect"),
+        NAME("location"),       NAME("retry-after"),
+        NAME("vary"),           NAME("max-forwards"),
     };
 
     for (unsigned i = h->trailers_from; i < h->count; i++) {

@@ -14,6 +14,9 @@ static int span_add(struct http_parser *p, uint32_t *at, uint32_t *len, struct s
     if (*len == 0) {
         *at = (uint32_t)p->head->text.len;
     }
+    if (p->head->text.cap == 0) {
+        (void)buf_reserve(&p->head->text, LIMIT_HEAD_USUAL_BYTES);
+    }
     buf_add_str(&p->head->text, bytes);
     *len += (uint32_t)bytes.len;
     if (!buf_ok(&p->head->text)) {

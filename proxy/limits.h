@@ -6,6 +6,8 @@
 /* Heads, requests and answers alike: 431 above. */
 #define LIMIT_HEAD_BYTES  65536
 #define LIMIT_HEAD_FIELDS 100
+/* What an ordinary head fits into: room for it is made once. */
+#define LIMIT_HEAD_USUAL_BYTES 1024
 
 /* One read; also the most of a body that is held while its request waits. */
 #define LIMIT_READ_BYTES 65536

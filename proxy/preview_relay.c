@@ -84,6 +84,7 @@ static void relay_start(struct visit *v)
     v->state = VISIT_RELAYING;
     http_parser_init(&v->parser, false, &relay_answer, v);
     http_parser_next(&v->parser, &v->answer);
+    (void)buf_reserve(&head, LIMIT_HEAD_USUAL_BYTES);
     request_build_head(v, &head);
     loop_deadline_set(&v->deadline, LIMIT_UPSTREAM_HEAD_MS, answer_late, v);
     send_parts(v, buf_str(&head));

@@ -17,8 +17,8 @@ ROUNDS = 3
 # Connections, the rest between two requests of one, and what the hop may add to Traefik's own way in
 # ms, p50 and p99. With so long a rest 256 connections ask for no more than two cores can serve.
 HOPS = ((1, 5, 0.3, 1.0), (16, 10, 0.5, 3.0), (256, 150, None, None))
-HOP_SECONDS = 3
-BUSY_SECONDS = 5
+HOP_SECONDS = 2
+BUSY_SECONDS = 3
 SHARE_MIN = 0.7
 
 ROWS_FEW, ROWS_MANY = 10, 5000
