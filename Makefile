@@ -21,6 +21,7 @@ help:
 #:   make test-unit       unit tests and fuzz corpora under ASan and UBSan: seconds
 #:   make test-console    the console's own tests
 #:   make test-integration   against a real Docker engine
+#:   make test-faults     the fault matrix of tests/integration/README.md alone
 #:   make test-install    install, upgrade, uninstall on empty machines (SUITES="trixie bookworm")
 #:   make test-long       what takes hours
 #:   make bench           every figure beside its target
@@ -46,7 +47,7 @@ help:
 #:   make JOBS=1 V=1 ...                            fewer jobs, whole command lines
 
 # What must happen beside the machine's Docker engine instead of in a closed container.
-HOST_GOALS := run test test-integration test-console test-install test-long bench
+HOST_GOALS := run test test-integration test-faults test-console test-install test-long bench
 
 .PHONY: clean
 clean:
@@ -360,7 +361,7 @@ analyze: $(patsubst %.c,build/analyze/obj/%.o,$(filter-out tests/%,$(C_SOURCES))
 
 PYTEST := python3 -m pytest -p no:cacheprovider -ra --strict-markers $(ARGS)
 
-.PHONY: test test-integration test-console test-install test-long bench run shell console
+.PHONY: test test-integration test-faults test-console test-install test-long bench run shell console
 # One after the other, the quickest first; the last words are pytest's summary.
 test:
 	+$(Q)$(MAKE) test-unit
@@ -378,6 +379,9 @@ export SANDBOXD_TEST_PROFILE = $(TEST_PROFILE)
 
 test-integration: $(if $(HAS_CONSOLE),build/console.ok) all $(call programs,$(TEST_PROFILE))
 	$(Q)$(PYTEST) $(or $(TEST),tests/integration)
+
+test-faults: $(if $(HAS_CONSOLE),build/console.ok) all $(call programs,$(TEST_PROFILE))
+	$(Q)$(PYTEST) -m fault $(or $(TEST),tests/integration)
 
 test-console: $(if $(HAS_CONSOLE),build/console.ok) $(call programs,$(TEST_PROFILE))
 	$(if $(wildcard console/test),$(Q)cd console && npm test)

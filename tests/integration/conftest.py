@@ -8,6 +8,10 @@ from tests.stubs.model_server import ModelServer
 TEST_SECONDS_MAX = 600
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "fault: a line of the fault matrix in README.md; `make test-faults` runs them")
+
+
 def pytest_collection_modifyitems(items):
     """Nothing waits for ever: every test has a deadline. What looks at the whole run comes last."""
     items.sort(key=lambda item: item.path.name == "test_openapi.py")

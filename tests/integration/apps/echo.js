@@ -40,6 +40,21 @@ const routes = {
     response.writeHead(200, { 'content-type': 'text/event-stream' })
     response.write(': open\n\n')
   },
+  // A GET that is counted like a POST.
+  '/hit': (request, response) => {
+    appendFileSync(LOG, `${request.url}\n`)
+    response.end('hit')
+  },
+  '/slow-hit': (request, response) => {
+    appendFileSync(LOG, `${request.url}\n`)
+    routes['/slow'](request, response)
+  },
+  // Never ends by itself.
+  '/drip': (request, response) => {
+    appendFileSync(LOG, `${request.url}\n`)
+    response.writeHead(200, { 'content-type': 'text/plain' })
+    response.write('first drop')
+  },
   '/big': (_request, response) => response.end(Buffer.alloc(8 * 1024 * 1024, 'x')),
   '/cut': (_request, response) => {
     response.writeHead(200, { 'content-type': 'text/plain' })
