@@ -28,6 +28,11 @@ export default defineConfig({
         { name: "pages", testMatch: "pages.spec.ts", dependencies: ["door"], use: signed_in },
         { name: "prompt", testMatch: "prompt.spec.ts", dependencies: ["door"], use: signed_in },
         { name: "refusals", testMatch: "refusals.spec.ts", dependencies: ["door"], use: signed_in },
-        { name: "lock", testMatch: "lock.spec.ts", dependencies: ["pages", "prompt", "refusals"] },
+        { name: "access", testMatch: "access.spec.ts", dependencies: ["door"], use: signed_in },
+        {
+            name: "lock",
+            testMatch: "lock.spec.ts",
+            dependencies: ["pages", "prompt", "refusals", "access"],
+        },
     ],
 });

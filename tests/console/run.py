@@ -30,7 +30,7 @@ BROWSER_SECONDS_MAX = 3600
 # The domain layout repeats what depends on addresses: the door and every refusal.
 LAYOUTS = {
     "localhost": ({}, []),
-    "domain": ({"PREVIEW_DOMAIN": DOMAIN, "PREVIEW_TLS": "true"}, ["--project=refusals"]),
+    "domain": ({"PREVIEW_DOMAIN": DOMAIN, "PREVIEW_TLS": "true"}, ["--project=refusals", "--project=access"]),
 }
 
 
@@ -49,11 +49,13 @@ def setup_code(stack):
 def browser(stack, address, port, arguments):
     """Runs Playwright; address makes an URL of a host name without its port."""
     attacker = Apps(stack).server(source="echo.js")
+    private = Apps(stack).server(source="echo.js")
     domain = stack.settings.get("PREVIEW_DOMAIN", "localhost")
     environment = {
         **os.environ,
         "CONSOLE_URL": address(f"console.{domain}", port),
         "CONSOLE_PREVIEW_URL": address(f"s-{attacker['id']}-3000.preview.{domain}", port),
+        "CONSOLE_PRIVATE_URL": address(f"s-{private['id']}-3000.preview.{domain}", port),
         "CONSOLE_HOST_RULES": f"MAP *.{DOMAIN} 127.0.0.1",
         "CONSOLE_SETUP_CODE": setup_code(stack),
         "API_URL": stack.api.base,

@@ -45,6 +45,8 @@ def some_traffic(stack):
         ("POST", f"{of_task}/cancel", None),
         ("POST", f"/v1/sandboxes/{sandbox['id']}/stop", None),
         ("POST", f"/v1/sandboxes/{sandbox['id']}/start", None),
+        ("POST", f"/v1/sandboxes/{sandbox['id']}/preview-ticket", {}),
+        ("POST", f"/v1/sandboxes/{sandbox['id']}/keep-alive", {"seconds": 60}),
         ("POST", "/v1/presets/node-http/image", None),
         ("POST", "/v1/agents/claude-code/api-key", {"api_key": stack.secret("sk-ant-")}),
         ("POST", "/v1/agents/claude-code/disconnect", None),
