@@ -1,8 +1,9 @@
 /*
  * Pages and JSON of the preview proxy.
  *
- * Must never show a log line to anyone but a visitor by a localhost name, be cached, be indexed, or
- * answer 200 in an app's place. Everything that comes from elsewhere is escaped. Main thread.
+ * Must never show a log line to anyone but the owner (by a localhost name or a pass), be cached, be
+ * indexed, or answer 200 in an app's place. Everything that comes from elsewhere is escaped. Main
+ * thread.
  */
 #include "proxy/preview_pages.h"
 
@@ -212,13 +213,27 @@ void pages_late(struct exchange *x, const char *phase, const char *message, int6
 
 /* ---- waking ---- */
 
+/* "45 % base: RUN …": how far, without the words of whoever builds. */
+static const char *image_phase(const struct route *r, char text[PAGES_PHASE_BYTES])
+{
+    struct str rest = r->detail ? str_of(r->detail) : STR("");
+    struct str percent;
+    uint64_t number;
+
+    if (!str_split(&rest, ' ', &percent) || !str_starts(rest, STR("%")) ||
+        !str_to_u64(percent, 100, &number)) {
+        return "Building its image";
+    }
+    (void)snprintf(text, PAGES_PHASE_BYTES, "Building its image: %u %%", (unsigned)number);
+    return text;
+}
+
 const char *pages_phase(const struct route *r, uint16_t port, char text[PAGES_PHASE_BYTES])
 {
     static const struct {
         const char *phase, *text;
     } phases[] = {
         {"queued", "Waiting for its turn to start"},
-        {"image", "Preparing its image"},
         {"starting", "Starting"},
         {"seeding", "Copying the template"},
         {"installing", "Installing packages"},
@@ -227,6 +242,9 @@ const char *pages_phase(const struct route *r, uint16_t port, char text[PAGES_PH
 
     if (r->state == ROUTE_STOPPING) {
         return "Was just being stopped; starting it again";
+    }
+    if (str_is(phase, "image")) {
+        return image_phase(r, text);
     }
     for (size_t i = 0; i < sizeof phases / sizeof phases[0]; i++) {
         if (str_is(phase, phases[i].phase)) {
@@ -294,10 +312,9 @@ static void failed_page(struct exchange *x, const struct pages_failure *failure,
     send_own(x, 503, true, failure->retry_after_s, &body);
 }
 
-void pages_failed(struct exchange *x, const struct pages_failure *failure,
-                  const struct preview_host *host, bool is_page)
+void pages_failed(struct exchange *x, const struct pages_failure *failure, bool is_page)
 {
-    const char *lines = host->is_localhost ? failure->lines : NULL;
+    const char *lines = failure->lines;
 
     BUF_AUTO(body, PAGE_BYTES_MAX);
 

@@ -20,14 +20,13 @@ void pages_sign_in(struct exchange *x, const char *message, const char *console,
 void pages_warm_up(struct exchange *x, const struct route *r, const struct preview_host *host,
                    int64_t elapsed_ms);
 
-/* Why it did not start; lines (may be NULL) only for a localhost name, which is decided here. */
+/* Why it did not start; lines (NULL: none) are for the owner's eyes, who asks decides. */
 struct pages_failure {
     const char *message, *lines;
     int64_t retry_after_s;
 };
 
-void pages_failed(struct exchange *x, const struct pages_failure *failure,
-                  const struct preview_host *host, bool is_page);
+void pages_failed(struct exchange *x, const struct pages_failure *failure, bool is_page);
 /* 503 for a request whose time to wait is over. */
 void pages_late(struct exchange *x, const char *phase, const char *message, int64_t retry_after_s);
 /* {state, phase, text, reason, detail, elapsed_ms, usual_ms}; detail for a localhost name only. */

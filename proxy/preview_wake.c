@@ -10,6 +10,7 @@
 #include "lib/log.h"
 #include "lib/mem.h"
 #include "proxy/limits.h"
+#include "proxy/preview_access.h"
 #include "proxy/preview_limit.h"
 #include "proxy/preview_pages.h"
 #include "proxy/preview_stopping.h"
@@ -107,17 +108,17 @@ static int64_t elapsed_ms(const struct route *r)
 static void answer_failed(struct visit *v, const char *message, const char *lines,
                           int64_t retry_after_s)
 {
+    bool is_owner = v->host.is_localhost || access_is_owner(v);
     const struct pages_failure failure = {
         .message = message ? message : "The app could not be started.",
-        .lines = lines,
+        .lines = is_owner ? lines : NULL,
         .retry_after_s = retry_after_s,
     };
     struct exchange *x = v->x;
-    struct preview_host host = v->host;
     bool is_page = v->wants_page;
 
     visit_over(v);
-    pages_failed(x, &failure, &host, is_page);
+    pages_failed(x, &failure, is_page);
 }
 
 static void answer_late(struct visit *v)

@@ -4,6 +4,7 @@ that are not there (issue 4, item 3).
 
 import os
 import time
+from urllib.parse import urlsplit
 
 import pytest
 import requests
@@ -23,7 +24,7 @@ OTHER_PORT = "import { createServer } from 'node:http'\ncreateServer((_, r) => r
 @pytest.fixture(scope="module")
 def real_name(model):
     """An installation under a real name: whoever comes by it is a stranger."""
-    with Stack(model=model, settings={"PREVIEW_DOMAIN": "example.test"}) as running:
+    with Stack(model=model, settings={"PREVIEW_DOMAIN": "example.test", "PREVIEW_TLS": "true"}) as running:
         yield running
 
 
@@ -101,6 +102,16 @@ def broken(real_name):
     apps.delete_all()
 
 
+def by_pass(stack, sandbox):
+    """The owner's cookie, by the way that the console goes."""
+    ticket = stack.api.post(f"/v1/sandboxes/{sandbox['id']}/preview-ticket", {"port": 3000, "path": "/"})
+    assert ticket.status_code == 201, ticket.text
+    url = urlsplit(ticket.json()["url"])
+    entered = stack.preview.browse(sandbox["id"], f"{url.path}?{url.query}")
+    assert entered.status_code == 303, entered.text
+    return {"cookie": entered.headers["set-cookie"].split(";")[0]}
+
+
 def is_final(answer):
     return "<script" not in answer.text and "http-equiv" not in answer.text.lower()
 
@@ -115,6 +126,8 @@ def test_a_start_command_that_always_fails_ends_in_a_page_that_says_so(real_name
     (owner,) = wait_until(lambda: final(by_localhost(sandbox)), 60, "a page that refreshes no more")
     assert owner.status_code == 503
     assert "exit code 3" in owner.text and "cannot find the database &lt;b&gt;anywhere&lt;/b&gt;" in owner.text
+    (known,) = wait_until(lambda: final(by_pass(real_name, sandbox)), 10, "the same under the real name")
+    assert "cannot find the database &lt;b&gt;anywhere&lt;/b&gt;" in known.text, known.text
     (stranger,) = wait_until(lambda: final({}), 10, "the same for a stranger")
     assert stranger.status_code == 503
     assert "exit code 3" in stranger.text

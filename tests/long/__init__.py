@@ -1,0 +1,1 @@
+"""What takes minutes or moves gigabytes: `make test-long`."""
