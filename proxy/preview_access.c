@@ -51,7 +51,9 @@ static bool is_from_elsewhere(const struct head *h)
     if (is_page_load(h)) {
         return false;
     }
-    if (site.ptr) {
+    /* A WebSocket always names its origin; whether ws: and http: are one site is a browser's own
+     * opinion. */
+    if (site.ptr && !head_has_token(h, "upgrade", "websocket")) {
         return !str_is(site, "same-origin") && !str_is(site, "none");
     }
     return head_get(h, "origin").ptr && !is_own_origin(h);

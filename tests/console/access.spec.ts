@@ -2,7 +2,7 @@
  * Private previews in a real browser: the way in, the frame in the console, the end of access, and
  * what the page of another preview cannot do.
  */
-import { type BrowserContext, expect, type Page, test } from "@playwright/test";
+import { type BrowserContext, expect, type Frame, type Page, test } from "@playwright/test";
 import { PASSWORD, environment } from "./environment.ts";
 import { api, call, origin, sign_in, watch_faults } from "./steps.ts";
 
@@ -34,6 +34,19 @@ async function posts(): Promise<string[]> {
     return JSON.parse(answer.text) as string[];
 }
 
+/* Calls and sockets of the app's own page carry the pass. */
+async function own_page_reaches(frame: Frame): Promise<string[]> {
+    return frame.evaluate(async () => {
+        const answer = await fetch("/hello");
+        const socket = new WebSocket(`${location.origin.replace(/^http/, "ws")}/ws`);
+        const opened = await new Promise<string>((resolve) => {
+            socket.onopen = () => resolve("open");
+            socket.onerror = () => resolve("refused");
+        });
+        return [String(answer.status), opened];
+    });
+}
+
 test("a direct visit goes by way of the console and ends where it was meant to", async ({ page }) => {
     await page.goto(`${PRIVATE_URL}/hello?a=1&b=%2F#/place`);
     await expect(page.getByText("hello", { exact: true })).toBeVisible();
@@ -43,8 +56,7 @@ test("a direct visit goes by way of the console and ends where it was meant to",
     expect(pass).toMatchObject({ httpOnly: true, secure: true, sameSite: "None", path: "/" });
     expect(pass?.name.startsWith("__Host-")).toBe(secure);
     expect(await page.evaluate(() => document.cookie)).toBe("");
-    /* A call of the app's own page carries it. */
-    expect(await page.evaluate(async () => (await fetch("/hello")).status)).toBe(200);
+    expect(await own_page_reaches(page.mainFrame())).toEqual(["200", "open"]);
 });
 
 test("whoever is signed out signs in first and is brought back", async ({ browser }) => {
@@ -86,8 +98,10 @@ test("the console shows it in a frame and opens it in a tab", async ({ page, con
     await open_app(page);
     await expect(page.getByText("Only you, signed in to this console")).toBeVisible();
     await page.getByRole("button", { name: "Show here" }).click();
-    const frame = page.frameLocator("iframe");
-    await expect(frame.getByText("the app knows no such page")).toBeVisible();
+    const pane = page.frameLocator("iframe");
+    await expect(pane.getByText("the app knows no such page")).toBeVisible();
+    const frame = page.frames().find((each) => each.url().startsWith(PRIVATE_URL));
+    expect(frame && (await own_page_reaches(frame))).toEqual(["200", "open"]);
     const opened = context.waitForEvent("page");
     await page.getByRole("link", { name: "Open preview" }).click();
     const tab = await opened;
