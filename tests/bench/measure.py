@@ -22,6 +22,7 @@ from tests.integration.docker import docker, own_image
 
 ENGINE_SOCKET = "/var/run/docker.sock"
 LISTEN_SECONDS_MAX = 60
+EVENTS_OPEN_SECONDS = 1
 WRK_THREADS = 1
 
 
@@ -186,13 +187,33 @@ def engine(method, path, body=None):
         connection.close()
 
 
-def starts(sandbox_id, since):
-    """How often the engine started that sandbox since a moment of time.time()."""
-    found = docker(
-        "events", "--since", f"{since:.3f}", "--until", f"{time.time():.3f}", "--filter", f"container=s-{sandbox_id}",
-        "--filter", "event=start", "--format", "{{.TimeNano}}",
-    )  # fmt: skip
-    return len(found.split())
+class Starts:
+    """Counts the starts that the engine sees while it is open: of past events it keeps 256 of all kinds. A
+    context manager."""
+
+    LABEL = "sandboxd.sandbox"
+
+    def __init__(self, data_dir):
+        command = ["docker", "events", "--filter", "event=start", "--filter", f"label=sandboxd.instance={data_dir}"]
+        command += ["--format", '{{index .Actor.Attributes "%s"}}' % self.LABEL]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        time.sleep(EVENTS_OPEN_SECONDS)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_error):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+
+    def count(self, sandboxes):
+        """One count for each, at the end: nothing is counted any more after this."""
+        time.sleep(EVENTS_OPEN_SECONDS)
+        self.process.terminate()
+        seen = self.process.communicate(timeout=60)[0].split()
+        return [seen.count(sandbox) for sandbox in sandboxes]
 
 
 class PlainContainer:

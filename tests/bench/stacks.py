@@ -122,7 +122,3 @@ class Sleepers:
 
     def hosts(self):
         return [self.stack.preview.host(sandbox) for sandbox in self.ids]
-
-    def starts(self, since):
-        """Starts that Docker knows of, one count per sandbox, since that moment."""
-        return [measure.starts(sandbox, since) for sandbox in self.ids]
