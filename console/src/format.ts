@@ -3,6 +3,8 @@
  * file.
  */
 
+import type { Idle } from "./types.ts";
+
 const APP_NAME_WORDS = 5;
 const APP_NAME_CHARS = 40;
 export const PASSWORD_MIN_CHARS = 10;
@@ -110,6 +112,63 @@ export function task_word(status: string): [string, Tone] {
 
 export function task_is_over(status: string): boolean {
     return status !== "queued" && status !== "running";
+}
+
+/* Until when something is so; a person needs minutes, and seconds only near the end. */
+function time_left(at: string, now_ms: number): string {
+    const left_ms = Date.parse(at) - now_ms;
+    if (!(left_ms > 0)) {
+        return "a moment";
+    }
+    return left_ms < 90_000
+        ? format_duration(left_ms)
+        : left_ms < 3_600_000
+          ? `${Math.round(left_ms / 60_000)} min`
+          : format_duration(left_ms);
+}
+
+/* What the server said about sleep, in one sentence; "" when there is nothing to say. */
+export function sleep_text(status: string, idle: Idle, now_ms: number): string {
+    if (status === "stopped" || status === "error") {
+        if (idle.stays_stopped && idle.policy === "always_on") {
+            return "Stopped by hand: it stays stopped until somebody starts it.";
+        }
+        return idle.starts_at ? `Starts again in ${time_left(idle.starts_at, now_ms)}.` : "";
+    }
+    if (status !== "running") {
+        return "";
+    }
+    if (idle.policy === "always_on") {
+        return "Always on: it does not sleep.";
+    }
+    if (idle.threshold_s === null) {
+        return "It does not sleep: the idle stop of this installation is off.";
+    }
+    if (idle.in_use) {
+        return "In use: it does not sleep now.";
+    }
+    if (idle.sleeps_at === null) {
+        return "";
+    }
+    const kept = idle.keep_alive_until !== null && idle.keep_alive_until >= idle.sleeps_at;
+    return kept
+        ? `Kept awake for ${time_left(idle.sleeps_at, now_ms)}.`
+        : `Sleeps in ${time_left(idle.sleeps_at, now_ms)} unless somebody uses it.`;
+}
+
+/* A threshold as minutes to type; empty is the installation's. */
+export function sleep_minutes(threshold_s: number | null | undefined): string {
+    return typeof threshold_s === "number" ? String(Math.round((threshold_s / 60) * 100) / 100) : "";
+}
+
+/* Null is the installation's; undefined is no number of minutes. */
+export function threshold_of_minutes(text: string): number | null | undefined {
+    const plain = text.trim().replace(",", ".");
+    if (plain === "") {
+        return null;
+    }
+    const seconds = Math.round(Number(plain) * 60);
+    return /^\d{0,7}(\.\d{0,2})?$/.test(plain) && seconds > 0 ? seconds : undefined;
 }
 
 /* Only an address a browser may open without running anything in this page. */

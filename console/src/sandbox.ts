@@ -9,6 +9,7 @@ import { format_bytes, safe_link } from "./format.ts";
 import { launch_of } from "./launch.ts";
 import { preview_pane } from "./pane.ts";
 import { enter_address } from "./routes.ts";
+import { sleep_panel } from "./sleep.ts";
 import type { App, PreviewState, Sandbox } from "./types.ts";
 import { type ProblemBox, problem_box } from "./ui.ts";
 
@@ -31,6 +32,7 @@ export function sandbox_panel(changed: () => void): {
     const pane = preview_pane();
     const failure = problem_box();
     const facts = h("dl", { class: "facts" });
+    const sleep = sleep_panel(changed);
     const element = h(
         "aside",
         { class: "card side", "aria-label": "Preview and sandbox" },
@@ -43,6 +45,7 @@ export function sandbox_panel(changed: () => void): {
         access_problem.element,
         failure.element,
         facts,
+        sleep.element,
     );
     let shown = "";
     return {
@@ -68,6 +71,7 @@ export function sandbox_panel(changed: () => void): {
             access.update(app);
             pane.update(app, sandbox, ready);
             show_failure(failure, sandbox);
+            sleep.update(app, sandbox);
             const rows = fact_rows(app, sandbox);
             if (JSON.stringify(rows) !== shown) {
                 shown = JSON.stringify(rows);

@@ -23,6 +23,8 @@ export interface App {
     description?: string | null;
     runtime_preset?: string | null;
     preview_access?: string;
+    idle_policy?: string;
+    idle_threshold_s?: number | null;
     sandbox: AppSandbox | null;
     created_at?: string;
     updated_at?: string;
@@ -44,6 +46,16 @@ export interface PreviewState {
     detail?: string | null;
 }
 
+export interface Idle {
+    policy: string;
+    threshold_s: number | null;
+    in_use: boolean;
+    sleeps_at: string | null;
+    keep_alive_until: string | null;
+    stays_stopped: boolean;
+    starts_at: string | null;
+}
+
 export interface Sandbox {
     id: string;
     app_id: string;
@@ -51,6 +63,7 @@ export interface Sandbox {
     ports?: number[];
     preview_url: string | null;
     preview?: PreviewState | null;
+    idle?: Idle | null;
     image?: string | null;
     memory_limit_bytes?: number | null;
     disk_bytes?: number | null;

@@ -8,8 +8,11 @@ import {
     retry_after_seconds,
     safe_link,
     sandbox_word,
+    sleep_minutes,
+    sleep_text,
     task_is_over,
     is_ticket_url,
+    threshold_of_minutes,
 } from "../src/format.ts";
 
 test("an app is named after the thing, not after the request", () => {
@@ -103,5 +106,46 @@ test("a ticket is brought to a preview of its sandbox and nowhere else", () => {
         rest,
     ]) {
         assert.ok(!is_ticket_url(bad, id), bad);
+    }
+});
+
+test("when an app sleeps is said in one sentence, and nothing is claimed that is not known", () => {
+    const now = Date.parse("2026-01-02T03:00:00.000Z");
+    const idle = {
+        policy: "sleep",
+        threshold_s: 2100,
+        in_use: false,
+        sleeps_at: "2026-01-02T03:30:00.000Z",
+        keep_alive_until: null,
+        stays_stopped: false,
+        starts_at: null,
+    };
+    assert.equal(sleep_text("running", idle, now), "Sleeps in 30 min unless somebody uses it.");
+    assert.match(sleep_text("running", { ...idle, sleeps_at: "2026-01-02T03:00:45.000Z" }, now), /in 45 s/);
+    assert.match(sleep_text("running", { ...idle, sleeps_at: "2026-01-02T02:00:00.000Z" }, now), /a moment/);
+    const kept = { ...idle, keep_alive_until: idle.sleeps_at };
+    assert.equal(sleep_text("running", kept, now), "Kept awake for 30 min.");
+    const short = { ...idle, keep_alive_until: "2026-01-02T03:10:00.000Z" };
+    assert.match(sleep_text("running", short, now), /^Sleeps in 30 min/);
+    assert.match(sleep_text("running", { ...idle, in_use: true, sleeps_at: null }, now), /^In use/);
+    assert.match(sleep_text("running", { ...idle, threshold_s: null, sleeps_at: null }, now), /is off/);
+    const always = { ...idle, policy: "always_on", threshold_s: null, sleeps_at: null };
+    assert.match(sleep_text("running", always, now), /^Always on/);
+    assert.match(sleep_text("stopped", { ...always, stays_stopped: true }, now), /by hand/);
+    const again = { ...always, starts_at: "2026-01-02T03:00:08.000Z" };
+    assert.equal(sleep_text("stopped", again, now), "Starts again in 8 s.");
+    assert.equal(sleep_text("stopped", idle, now), "");
+    assert.equal(sleep_text("starting", idle, now), "");
+});
+
+test("a threshold is typed in minutes", () => {
+    assert.equal(sleep_minutes(null), "");
+    assert.equal(sleep_minutes(2100), "35");
+    assert.equal(sleep_minutes(90), "1.5");
+    assert.equal(threshold_of_minutes(" "), null);
+    assert.equal(threshold_of_minutes("35"), 2100);
+    assert.equal(threshold_of_minutes("1,5"), 90);
+    for (const bad of ["0", "-1", "soon", "1e3", ".", "99999999"]) {
+        assert.equal(threshold_of_minutes(bad), undefined, bad);
     }
 });

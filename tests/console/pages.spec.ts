@@ -187,3 +187,36 @@ test("a key goes in and never comes back", async ({ page }) => {
     await page.getByRole("dialog").getByRole("button", { name: "Disconnect" }).click();
     await expect(agent).toContainText("No key");
 });
+
+test("when an app sleeps is changed on its page, in the words of the API", async ({ page }) => {
+    const app = () =>
+        api<{ idle_policy: string; idle_threshold_s: number | null }>("GET", `/v1/apps/${app_id}`);
+    await page.goto(`/#/apps/${app_id}`);
+    const sleep = page.getByRole("region", { name: "Sleep" });
+    const minutes = sleep.getByLabel("Sleeps after minutes without use");
+    const save = sleep.getByRole("button", { name: "Save" });
+    await expect(minutes).toHaveValue("");
+    await expect(save).toBeHidden();
+    await minutes.fill("soon");
+    await save.click();
+    await expect(sleep.getByRole("alert")).toContainText("no number of minutes");
+    await minutes.fill("0.1");
+    await save.click();
+    await expect(sleep.getByRole("alert")).toContainText("idle_threshold_s");
+    await minutes.fill("1.5");
+    await save.click();
+    await expect(save).toBeHidden();
+    expect(await app()).toMatchObject({ idle_policy: "sleep", idle_threshold_s: 90 });
+    await sleep.getByLabel("Always on").check();
+    await expect(minutes).toBeHidden();
+    await save.click();
+    await expect(save).toBeHidden();
+    expect(await app()).toMatchObject({ idle_policy: "always_on", idle_threshold_s: 90 });
+    await page.reload();
+    await expect(sleep.getByLabel("Always on")).toBeChecked();
+    await sleep.getByLabel("Always on").uncheck();
+    await minutes.fill("");
+    await save.click();
+    await expect(save).toBeHidden();
+    expect(await app()).toMatchObject({ idle_policy: "sleep", idle_threshold_s: null });
+});
