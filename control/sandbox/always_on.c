@@ -35,7 +35,8 @@ static int64_t keeper_pause_ms(int tries)
 /* What the app does to itself. A machine without memory, engine or image gets better by itself. */
 static bool keeper_is_own_fault(const struct err *outcome)
 {
-    static const char *const tags[] = {"ended", "killed", "out_of_memory", "start_failed"};
+    static const char *const tags[] = {"ended", "killed", "removed", "out_of_memory",
+                                       "start_failed"};
     for (size_t i = 0; i < ARRAY_LEN(tags); i++) {
         if (strcmp(outcome->tag, tags[i]) == 0) {
             return true;
