@@ -8,12 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.integration.harness import Stack
+from tests.integration.programs import wait_until
 
 # An idle stop begins one to two seconds after the last answer, and takes a fraction of one.
 THRESHOLD = 1
 IDLE_ROUNDS = 14
 APPS = 3
-STOP_ROUNDS = 8
+STOP_ROUNDS = 6
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +73,7 @@ def test_an_idle_stop_never_cuts_a_slow_answer(sleepy, boxes):
 
 def test_a_stop_by_hand_lets_finish_what_is_at_work_and_holds_what_comes(sleepy, boxes):
     box = boxes.server()
-    sent, ended = [], threading.Event()
+    sent, answered, ended = [], [], threading.Event()
     lock = threading.Lock()
 
     def visit(_):
@@ -82,12 +83,16 @@ def test_a_stop_by_hand_lets_finish_what_is_at_work_and_holds_what_comes(sleepy,
                 size = sent[-1]
             post(sleepy, box, b"x" * size)
             assert sleepy.preview.get(box["id"], "/slow?ms=200").text == "slow"
+            answered.append(size)
 
     with ThreadPoolExecutor(3) as pool:
         visitors = [pool.submit(visit, n) for n in range(2)]
         for _ in range(STOP_ROUNDS):
             answer = sleepy.api.post(f"/v1/sandboxes/{box['id']}/stop")
             assert answer.status_code == 200, answer.text
+            # Who stops it again before it was up makes everybody wait for ever, and says so.
+            before = len(answered)
+            wait_until(lambda was=before: len(answered) > was, 60, "it is up again")
             time.sleep(random.uniform(0, 1))
         ended.set()
         for visitor in visitors:
