@@ -586,11 +586,20 @@ write_env() {
     base=$(env_get SANDBOXD_UID_BASE)
     env_follow SANDBOXD_PREVIEW_UID $((base - 999))
     env_follow SANDBOXD_CREDENTIALS_UID $((base - 998))
+    env_follow SANDBOXD_DOCKER_SOCKET_DIR "$(socket_dir "$(setting SANDBOXD_DOCKER_SOCKET /var/run/docker.sock)")"
     DATA_DIR=$(setting SANDBOXD_DATA_DIR /var/lib/sandboxed)
     case $DATA_DIR in
     / | *[!A-Za-z0-9/._-]* | *..*) die "SANDBOXD_DATA_DIR=$DATA_DIR: an absolute path of letters, digits, '/', '.', '_' and '-' is accepted" "correct line $(env_line SANDBOXD_DATA_DIR) of $SRC/.env" ;;
     /*) ;;
     *) die "SANDBOXD_DATA_DIR=$DATA_DIR is not an absolute path" "correct line $(env_line SANDBOXD_DATA_DIR) of $SRC/.env" ;;
+    esac
+}
+
+# What is mounted for a socket: its directory, by a name that is the same inside. /var/run is a link to /run.
+socket_dir() { # path of the socket
+    case $1 in
+    /run/* | /var/run/*) echo /run ;;
+    *) dirname "$1" ;;
     esac
 }
 
