@@ -24,9 +24,9 @@ static void apps_read(struct db_rows *rows, struct arena *a, struct app_row *ret
         .deleting = db_int(rows, 5) != 0,
         .created_at = db_int(rows, 6),
         .updated_at = db_int(rows, 7),
-        .is_private = strcmp(db_text(rows, 8, a), "private") == 0,
+        .is_private = db_text_is(rows, 8, "private"),
         .access_epoch = db_int(rows, 9),
-        .always_on = strcmp(db_text(rows, 10, a), "always_on") == 0,
+        .always_on = db_text_is(rows, 10, "always_on"),
         .idle_threshold_s = db_is_null(rows, 11) ? 0 : db_int(rows, 11),
     };
     (void)ulid_parse(str_of(db_text(rows, 0, a)), &ret->id);

@@ -378,6 +378,12 @@ int64_t db_int(struct db_rows *rows, int column)
     return sqlite3_column_int64(rows->stmt, column);
 }
 
+bool db_text_is(struct db_rows *rows, int column, const char *text)
+{
+    const unsigned char *found = sqlite3_column_text(rows->stmt, column);
+    return found && str_is(str_n(found, (size_t)sqlite3_column_bytes(rows->stmt, column)), text);
+}
+
 bool db_is_null(struct db_rows *rows, int column)
 {
     return sqlite3_column_type(rows->stmt, column) == SQLITE_NULL;

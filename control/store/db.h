@@ -51,6 +51,8 @@ int db_next(struct db_rows *rows, struct err *e);
 /* Columns of the current row. Text is copied into the arena; "" for null. */
 const char *db_text(struct db_rows *rows, int column, struct arena *a);
 int64_t db_int(struct db_rows *rows, int column);
+/* Whether a text column is exactly that: no copy. */
+bool db_text_is(struct db_rows *rows, int column, const char *text);
 bool db_is_null(struct db_rows *rows, int column);
 void db_rows_end(struct db_rows *rows);
 
