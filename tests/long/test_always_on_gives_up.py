@@ -3,7 +3,6 @@
 import time
 
 from tests.integration import docker
-from tests.integration.conftest import apps_of, leftovers, model  # noqa: F401
 from tests.integration.harness import Stack
 from tests.integration.programs import wait_until
 
@@ -12,7 +11,7 @@ ENDS = 8
 SECONDS_MAX = 400
 
 
-def test_it_is_given_up_with_the_reason_and_a_visitor_may_still_try(model, apps_of):  # noqa: F811
+def test_it_is_given_up_with_the_reason_and_a_visitor_may_still_try(model, apps_of):
     with Stack(model=model) as stack:
         apps = apps_of(stack)
         box = apps.server()
