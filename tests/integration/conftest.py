@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.integration import harness
+from tests.integration import fault_matrix, harness
 from tests.stubs.model_server import ModelServer
 
 TEST_SECONDS_MAX = 600
@@ -15,7 +15,10 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     """Nothing waits for ever: every test has a deadline. What looks at the whole run comes last."""
     items.sort(key=lambda item: item.path.name == "test_openapi.py")
+    listed = set(fault_matrix.entries())
     for item in items:
+        if fault_matrix.is_listed(listed, item.path, getattr(item, "originalname", item.name)):
+            item.add_marker(pytest.mark.fault)
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(TEST_SECONDS_MAX))
 

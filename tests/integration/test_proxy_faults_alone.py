@@ -9,8 +9,6 @@ import pytest
 from tests.integration.proxy_fakes import App, Client, Relay, new_id, wait_for
 from tests.integration.test_proxy_preview_alone import APP_PORT, World
 
-pytestmark = pytest.mark.fault
-
 
 @pytest.fixture(scope="session", autouse=True)
 def leftovers():

@@ -20,7 +20,6 @@ from tests.integration.conftest import Apps
 from tests.integration.edge import Edge
 from tests.integration.programs import wait_until
 
-pytestmark = pytest.mark.fault
 VISITORS = 6
 ROUNDS = 3
 ROUND_PAUSE_SECONDS = 2

@@ -13,7 +13,6 @@ from tests.integration.conftest import Apps
 from tests.integration.edge import Edge
 from tests.integration.programs import wait_until
 
-pytestmark = pytest.mark.fault
 POSTS = 20
 POST_BYTES = 10 * 1024 * 1024
 OURS = "Waking the app"
