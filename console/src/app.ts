@@ -3,7 +3,7 @@
  * other. A reload, another tab and another machine show the same: everything is read from the
  * server.
  */
-import { ApiError, api_get, problem_of } from "./api.ts";
+import { ApiError, api_get, api_post, problem_of } from "./api.ts";
 import { app_actions } from "./apps.ts";
 import { fill, h, keep_list, set_attribute, set_text, show } from "./dom.ts";
 import { sandbox_word, task_is_over } from "./format.ts";
@@ -16,8 +16,26 @@ import type { App, Sandbox, Task } from "./types.ts";
 import { badge, problem_box } from "./ui.ts";
 
 const APP_INTERVAL_MS = 3_000;
+const WATCHING_INTERVAL_MS = 20_000;
 const TASKS_MAX = 50;
 const BOTTOM_SLACK_PX = 80;
+
+/* Says now and then that somebody looks at the app: when the machine runs out of memory, apps that
+   nobody looks at are stopped first. Called while the page is visible, and only then. */
+function watcher(): { say(app: App): void } {
+    let said_ms = 0;
+    return {
+        say(app) {
+            const id = app.sandbox?.status === "running" ? app.sandbox.sandbox_id : "";
+            if (id === "" || Date.now() - said_ms < WATCHING_INTERVAL_MS) {
+                return;
+            }
+            said_ms = Date.now();
+            /* A hint and no more: what matters of a failure is seen in the next poll. */
+            api_post(`/v1/sandboxes/${id}/watching`).catch(() => undefined);
+        },
+    };
+}
 
 export interface Page {
     element: HTMLElement;
@@ -72,10 +90,12 @@ export function app_page(app_id: string, set_title: (title: string) => void): Pa
         }
         show(body, true);
     }
+    const watching = watcher();
     const poller = poll_while_visible(APP_INTERVAL_MS, async () => {
         try {
             const app = await api_get<App>(`/v1/apps/${app_id}`);
             render(app);
+            watching.say(app);
             side.update(app, app.sandbox ? await load_sandbox(app.sandbox.sandbox_id) : null);
             await conversation.refresh();
             problem.clear();

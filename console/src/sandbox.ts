@@ -15,6 +15,13 @@ import { type ProblemBox, problem_box } from "./ui.ts";
 
 const BROKEN_STATES = new Set(["failed", "backoff"]);
 const LINES_SHOWN_MAX = 6;
+const ERROR_WORDS: Record<string, string> = {
+    memory: "Stopped for memory.",
+    out_of_memory: "A process was killed: the app's memory limit.",
+    host_out_of_memory: "A process was killed: the machine had no memory left.",
+    node_heap_limit: "A process ended: Node's heap was full.",
+    no_memory: "There was no memory for it.",
+};
 
 export function sandbox_panel(changed: () => void): {
     element: HTMLElement;
@@ -121,9 +128,9 @@ function show_failure(box: ProblemBox, sandbox: Sandbox | null): void {
     const broken = sandbox?.processes?.find((process) => BROKEN_STATES.has(process.state));
     if (sandbox?.error) {
         box.show({
-            what: "The sandbox has a problem.",
+            what: ERROR_WORDS[sandbox.error.code] ?? "The sandbox has a problem.",
             why: sandbox.error.message,
-            next: "“Start” tries again.",
+            next: sandbox.status === "running" ? "" : "“Start” and the preview wake it again.",
         });
     } else if (broken) {
         const lines = (broken.lines ?? "").trim().split("\n").slice(-LINES_SHOWN_MAX).join("\n");

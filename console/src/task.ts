@@ -110,6 +110,10 @@ function update_item(view: ItemView, item: Item): void {
 
 const REASON_WORDS: Record<string, string> = {
     no_result: "The agent ended without saying that it was done.",
+    memory: "Stopped for memory.",
+    out_of_memory: "The app needs a higher memory limit.",
+    host_out_of_memory: "The machine needs more memory, or fewer apps at once.",
+    node_heap_limit: "Node needs a larger heap.",
     agent_not_connected: "The agent has no key. Store one in Settings → AI Agents.",
 };
 

@@ -189,7 +189,8 @@ static int apps_set_access(struct api *api, const struct http_request *r, const 
 void api_apps_patch(struct http_request *r, struct http_response *p, void *ctx)
 {
     static const char *const allowed[] = {"name",        "description",      "preview_access",
-                                          "idle_policy", "idle_threshold_s", NULL};
+                                          "idle_policy", "idle_threshold_s", "memory_bytes",
+                                          NULL};
     struct api *api = ctx;
     struct err e;
     struct app_row app;
@@ -201,6 +202,8 @@ void api_apps_patch(struct http_request *r, struct http_response *p, void *ctx)
         !api_opt_text(body, "name", APP_NAME_BYTES_MAX, false, r->arena, &change.name, p) ||
         !api_opt_text(body, "description", APP_DESCRIPTION_BYTES_MAX, true, r->arena,
                       &change.description, p) ||
+        !api_opt_int(body, "memory_bytes", APP_MEMORY_BYTES_MIN, APP_MEMORY_BYTES_MAX,
+                     &change.memory_bytes, p) ||
         !api_opt_idle(body, &change, p)) {
         return;
     }

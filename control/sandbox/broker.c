@@ -214,11 +214,19 @@ static void broker_add_changes(struct broker *br, struct broker_connection *c)
     }
 }
 
-static void broker_add_failed(struct broker_connection *c, const struct ulid *id,
+static void broker_add_failed(struct broker *br, struct broker_connection *c, const struct ulid *id,
                               const struct err *e)
 {
     struct why why;
-    why_failed_start(e, &why);
+    char last_end[sizeof(((struct sandbox *)NULL)->last_end)] = "";
+    {
+        LOCK_GUARD(&br->service->lock);
+        const struct sandbox *b = table_live(br->service, id);
+        if (b) {
+            memcpy(last_end, b->last_end, sizeof(last_end));
+        }
+    }
+    why_failed_start(e, last_end, &why);
     struct record_writer w = record_begin(&c->out, "wake_failed");
     record_adds(&w, "id", id->text);
     record_adds(&w, "code", e->tag[0] ? e->tag : "start_failed");
@@ -240,7 +248,7 @@ static void broker_check_waits(struct broker *br, struct broker_connection *c)
             continue;
         }
         if (outcome == SANDBOX_FAILED) {
-            broker_add_failed(c, &wait->id, &e);
+            broker_add_failed(br, c, &wait->id, &e);
         }
         *wait = c->waits[--c->wait_count];
     }
@@ -253,7 +261,7 @@ static void broker_on_wake(struct broker *br, struct broker_connection *c, const
     struct err e;
     int64_t ticket = 0;
     if (sandbox_start(br->service, id, "preview", &ticket, &e) != 0) {
-        broker_add_failed(c, id, &e);
+        broker_add_failed(br, c, id, &e);
         return;
     }
     if (c->wait_count < BROKER_WAITS_MAX) {
@@ -261,7 +269,7 @@ static void broker_on_wake(struct broker *br, struct broker_connection *c, const
         return;
     }
     (void)err_set(&e, ERR_BUSY, 0, "%d starts are waited for", BROKER_WAITS_MAX);
-    broker_add_failed(c, id, &e);
+    broker_add_failed(br, c, id, &e);
 }
 
 static void broker_on_status(struct broker *br, struct broker_connection *c, const struct record *r,

@@ -17,7 +17,10 @@
 #define JOBS_IMAGE_RETRY_MS  500
 #define JOBS_DELETE_RETRY_MS 5000
 #define JOBS_IDLE_MS         1000
-#define JOBS_TELLING_RUN_MS  15000
+/* A port may never open; the next start is not kept waiting for it. */
+#define JOBS_COMING_UP_MS   3000
+#define JOBS_SLOT_LOOK_MS   100
+#define JOBS_TELLING_RUN_MS 15000
 
 static void jobs_phase(struct sandbox_service *s, const struct ulid *id, const char *phase,
                        const char *detail)
@@ -262,6 +265,31 @@ static bool jobs_is_mine(const struct sandbox *b, bool starts)
     return !b->gone && !b->working && b->want != WANT_NOTHING && (b->want == WANT_RUN) == starts;
 }
 
+/* A start takes its core until the app listens, not until its container runs. */
+static bool jobs_is_coming_up(const struct sandbox *b, int64_t now)
+{
+    if (b->gone) {
+        return false;
+    }
+    if (b->working && b->want == WANT_RUN) {
+        return true;
+    }
+    bool hopeless =
+        str_is(str_of(b->phase), "failed") || str_is(str_of(b->phase), "idle") || b->other_port;
+    return b->status == SANDBOX_RUNNING && b->want == WANT_NOTHING && b->open_count == 0 &&
+           !hopeless && b->started_ms > 0 && now - b->started_ms < JOBS_COMING_UP_MS;
+}
+
+static bool jobs_has_core(struct sandbox_service *s, int64_t now)
+{
+    size_t bucket = 0;
+    size_t coming = 0;
+    for (struct sandbox *b = table_each(s, &bucket, NULL); b; b = table_each(s, &bucket, b)) {
+        coming += jobs_is_coming_up(b, now) ? 1 : 0;
+    }
+    return coming < s->start_slots;
+}
+
 /* The one that has waited longest and may go now; *ret_next_ms is when to look again. Under the
  * lock. */
 static struct sandbox *jobs_pick(struct sandbox_service *s, bool starts, int64_t *ret_next_ms)
@@ -279,6 +307,10 @@ static struct sandbox *jobs_pick(struct sandbox_service *s, bool starts, int64_t
         } else if (!best || b->order < best->order) {
             best = b;
         }
+    }
+    if (best && starts && !jobs_has_core(s, now)) {
+        *ret_next_ms = now + JOBS_SLOT_LOOK_MS;
+        return NULL;
     }
     return best;
 }

@@ -38,7 +38,7 @@ static void kills_say(const char *what, int64_t limit_bytes, bool host, struct e
     } else {
         (void)err_set(e, ERR_UNAVAILABLE, 0,
                       "%s was killed by the kernel at the sandbox's memory limit%s; give it more "
-                      "(memory_bytes of its sandbox, SANDBOXD_SANDBOX_MEMORY for all) or make it "
+                      "(memory_bytes of its app, SANDBOXD_SANDBOX_MEMORY for all) or make it "
                       "use less",
                       what, limit);
         (void)err_tag(e, "out_of_memory");

@@ -177,6 +177,7 @@ void sandbox_report(struct sandbox_service *s, const struct ulid *id, const stru
         } else if (record_is(r, "other_port") && record_get_u64(r, "port", 65535, &port)) {
             b->other_port = (uint16_t)port;
         }
+        (void)pthread_cond_broadcast(&s->work); /* another start may have its core */
         table_changed(s, b);
     }
     struct err e;

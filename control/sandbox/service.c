@@ -137,6 +137,7 @@ int sandbox_service_run(struct sandbox_service *s, struct db *db, struct vault *
         return -1;
     }
     service_thread(s, "broker", broker_run);
+    s->start_slots = (size_t)starts;
     for (long i = 0; i < starts; i++) {
         service_thread(s, "start", jobs_run_starts);
     }

@@ -91,6 +91,7 @@ struct sandbox *table_add(struct sandbox_service *s, const struct sandbox_row *r
 void table_set_policy(struct sandbox *b, const struct app_row *app, const struct sandbox_row *row)
 {
     int64_t left_ms = row->keep_alive_until - clock_unix_ms();
+    b->memory_bytes = row->memory_bytes;
     b->idle.always_on = app->always_on;
     b->keeper = app->always_on ? b->keeper : (struct keeper){0};
     b->idle.threshold_s = app->idle_threshold_s;

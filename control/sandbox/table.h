@@ -160,6 +160,7 @@ struct sandbox_service {
     int64_t engine_status_ms;
 
     struct memory_figures memory;
+    size_t start_slots; /* starts at once: about one per core */
 
     atomic_bool stopping;
     int broker_wake_fd;

@@ -133,11 +133,16 @@ static const struct why_reason {
      "docker compose logs sandboxd   # says why the container did not start", false},
 };
 
-void why_failed_start(const struct err *e, struct why *ret)
+void why_failed_start(const struct err *e, const char *last_end, struct why *ret)
 {
     const struct why_reason *reason = &why_reasons[ARRAY_LEN(why_reasons) - 1];
     for (size_t i = 0; i < ARRAY_LEN(why_reasons); i++) {
         reason = str_is(str_of(e->tag), why_reasons[i].tag) ? &why_reasons[i] : reason;
     }
-    why_say(ret, "failed", reason->message, reason->owns ? e->msg : reason->hint);
+    const char *message = reason->message;
+    if (strcmp(e->tag, "no_memory") == 0 && strcmp(last_end, STOP_MEMORY) == 0) {
+        message = "The app was stopped because the machine ran out of memory, and there is not "
+                  "enough of it yet.";
+    }
+    why_say(ret, "failed", message, reason->owns ? e->msg : reason->hint);
 }

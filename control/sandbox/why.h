@@ -13,5 +13,5 @@ struct why {
 
 /* A running or starting sandbox and one of its ports. Under the service's lock. */
 void why_port(const struct sandbox *b, uint16_t port, struct why *ret);
-/* A start that failed. */
-void why_failed_start(const struct err *e, struct why *ret);
+/* A start that failed; last_end: tag of what ended the run before. */
+void why_failed_start(const struct err *e, const char *last_end, struct why *ret);

@@ -72,13 +72,20 @@ static int apps_change(struct db_conn *conn, const struct ulid *id, const struct
                 "s", id->text) != 0) {
         return -1;
     }
+    if (c->memory_bytes > 0 &&
+        db_exec(conn, e, "UPDATE sandbox SET memory_bytes=?1 WHERE app_id=?2 AND status<>'deleted'",
+                "is", c->memory_bytes, id->text) != 0) {
+        return -1;
+    }
     return db_exec(conn, e,
                    "UPDATE app SET name=coalesce(?1,name), description=coalesce(?2,description),"
                    " idle_policy=coalesce(?3,idle_policy),"
                    " idle_threshold_s=CASE WHEN ?4 THEN nullif(?5,0) ELSE idle_threshold_s END,"
-                   " updated_at=?6 WHERE id=?7",
-                   "sssiiis", c->name, c->description, c->idle_policy,
-                   (int64_t)c->set_idle_threshold, c->idle_threshold_s, now, id->text);
+                   " memory_bytes=CASE WHEN ?6>0 THEN ?6 ELSE memory_bytes END,"
+                   " updated_at=?7 WHERE id=?8",
+                   "sssiiiis", c->name, c->description, c->idle_policy,
+                   (int64_t)c->set_idle_threshold, c->idle_threshold_s, c->memory_bytes, now,
+                   id->text);
 }
 
 int apps_update(struct db *db, const struct ulid *id, const struct app_change *change,

@@ -28,6 +28,7 @@ struct app_change {
     const char *idle_policy; /* "sleep", "always_on" */
     bool set_idle_threshold;
     int64_t idle_threshold_s; /* 0: the installation's */
+    int64_t memory_bytes;     /* 0: as it is; of its sandbox too, from its next start on */
 };
 
 /* "sleep" or "always_on". */

@@ -21,7 +21,7 @@ function build(response) {
 function fillHeap() {
   const list = []
   for (;;) {
-    list.push({ text: `object ${list.length}`, more: [list.length, list.length + 1] })
+    list.push(new Array(100_000).fill(list.length + 0.5))
   }
 }
 
