@@ -276,6 +276,8 @@ static void front_next(struct front *f)
     if (front_is_free(f)) {
         deadline_set(f, LIMIT_CLIENT_IDLE_MS);
         wire_read(f->wire, true);
+    } else if (f->filling && !f->is_closing) {
+        wire_read(f->wire, true); /* what came ahead was only the beginning of a head */
     }
 }
 

@@ -213,6 +213,18 @@ def test_a_connection_without_hello_is_closed(world):
     assert b"HTTP/1.1" not in c.buffer
 
 
+def test_a_head_may_come_in_pieces_from_the_first_on(world):
+    """The first piece may stand right behind the hello, and behind the request before it."""
+    text = world.text("GET", "/stub/ok")
+    c = Client(0, world.socket(world.id), encode("hello", {"protocol": 1}) + text[:20].encode())
+    time.sleep(0.1)
+    c.send(text[20:] + text[:30])
+    assert c.answer().status == 200
+    c.sock.settimeout(5)
+    c.send(text[30:])
+    assert c.answer().status == 200
+
+
 # ---- grants ------------------------------------------------------------------------------------------------
 
 

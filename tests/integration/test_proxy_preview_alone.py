@@ -193,6 +193,13 @@ def test_pipelined_requests_are_answered_in_order(running):
     assert [c.answer().body for _ in range(20)] == [f"GET /p{i} 0".encode() for i in range(20)]
 
 
+def test_half_a_head_that_came_ahead_is_read_to_its_end(running):
+    second = running.text("GET", "/second")
+    c = running.client().send(running.text("GET", "/first") + second[:20])
+    assert c.answer().body == b"GET /first 0"
+    assert c.send(second[20:]).answer().body == b"GET /second 0"
+
+
 def test_bodies_with_length_and_chunks(running):
     got = running.ask("/b", "POST", body="x" * 200000)
     assert got.body == b"POST /b 200000"
