@@ -15,6 +15,7 @@ import uuid
 
 HOST_CA_DIR = pathlib.Path("/usr/local/share/ca-certificates")
 LABEL = "sandboxd.test=install"
+DOCKER_SECONDS_MAX = 60
 
 DOCKERFILE = """\
 FROM debian:{suite}-slim
@@ -106,3 +107,10 @@ class Machine:
     def address(self):
         return docker("inspect", "-f", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}",
                       self.name).stdout.strip()
+
+    def end_docker(self, signal):
+        """Sends it and waits for the end. A zombie is one: the first process here collects none."""
+        self.sh(f"pid=$(cat /var/run/docker.pid); kill -{signal} $pid; end=$((SECONDS + {DOCKER_SECONDS_MAX}))\n"
+                "until [ ! -e /proc/$pid ] || grep -q '^State:.Z' /proc/$pid/status; do\n"
+                "    [ $SECONDS -lt $end ] || { tail -20 /var/log/dockerd.log; exit 1; }\n"
+                "    sleep 0.2\ndone")

@@ -78,7 +78,7 @@ def test_the_table_of_the_design_stands_in_the_compose_file():
         assert service["cap_drop"] == ["ALL"] and set(service.get("cap_add", [])) == capabilities
         assert service["read_only"] is True and service["network_mode"] == "host"
         assert service["security_opt"] == ["no-new-privileges:true"]
-        assert service["restart"] == "unless-stopped" and service["logging"]["options"]["max-size"] == "10m"
+        assert service["restart"] == "always" and service["logging"]["options"]["max-size"] == "10m"
         assert "healthcheck" in service
         assert service.get("pid") == ("host" if name == "sandboxd-engine" else None)
         assert not {"ulimits", "oom_score_adj", "privileged", "devices", "ports"} & set(service)

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from tests.install.story import SERVICES, block, last_id
+from tests.install.visitors import CountingApp, LongDownload, Visitors
 
 
 def console_address(words):
@@ -236,6 +237,44 @@ def test_a_second_run_changes_nothing(story):
 
 def test_the_block_runs_again(story):
     run_block(story)
+    assert json.loads(story.api("GET", "/v1/apps"))["apps"] == []
+
+
+# ---- restarts ------------------------------------------------------------------------------------------------------
+
+VISITORS = 5
+
+
+def test_the_preview_proxy_made_anew_by_compose_loses_and_doubles_nothing(story):
+    story.counts = CountingApp(story)
+    before = story.containers()
+    with Visitors(story.machine, story.counts.url, VISITORS) as visitors:
+        download = LongDownload(story.machine, story.counts.url)
+        time.sleep(2)
+        story.compose("up -d --force-recreate preview-proxy")
+        time.sleep(2)
+    after = story.containers()
+    assert after.pop("preview-proxy") != before.pop("preview-proxy") and after == before
+    assert {name: told for name, told in visitors.answers.items() if told != "200"} == {}
+    came = story.counts.came()
+    assert len(visitors.answers) > VISITORS * 3
+    assert {name: came[name] for name in visitors.answers if came[name] != 1} == {}
+    assert download.status() == LongDownload.CUT and came["/drip"] == 1, "it kept the proxy for as long as anything can"
+
+
+@pytest.mark.parametrize("signal", ["TERM", "KILL"])
+def test_everything_is_back_by_itself_when_docker_is(story, signal):
+    before = story.containers()
+    story.machine.end_docker(signal)
+    assert story.counts.get("/hello")[0] == (0 if signal == "TERM" else 200)
+    story.machine.sh(f"bash {story.src}/scripts/engine.sh")
+    assert story.counts.wait("/hello", 90) == "hello"
+    wait_ready(story)
+    assert story.containers() == before
+
+
+def test_the_app_that_counts_goes_again(story):
+    story.counts.delete()
     assert json.loads(story.api("GET", "/v1/apps"))["apps"] == []
 
 

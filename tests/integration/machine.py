@@ -14,13 +14,19 @@ INSTALL_SECONDS_MAX = 300
 START_SECONDS_MAX = 60
 
 
-class Machine:
-    """`packages` are Debian's; `daemon` is the engine's configuration as JSON text. A context manager."""
+# Debian's releases and the engine that each of them ships.
+ENGINES = {"bookworm": "20.10", "trixie": "26.1"}
 
-    def __init__(self, name, packages=(), daemon="{}"):
+
+class Machine:
+    """`packages` are Debian's; `daemon` is the engine's configuration as JSON text; the engine with its
+    containerd and runc are those of the release `suite`. A context manager."""
+
+    def __init__(self, name, packages=(), daemon="{}", suite="trixie"):
         self.name = name
-        self.packages = ["docker.io", "iptables", *packages]
+        self.packages = [f"{part}/{suite}" for part in ("docker.io", "containerd", "runc")] + ["iptables", *packages]
         self.daemon = daemon
+        self.suite = suite
 
     def __enter__(self):
         docker("rm", "-f", "-v", self.name, check=False)
@@ -56,7 +62,9 @@ class Machine:
 
     def _install(self):
         names = " ".join(self.packages)
-        self.run(f"apt-get update -qq && apt-get install -y -qq --no-install-recommends {names}")
+        sources = f"/etc/apt/sources.list.d/{self.suite}.list"
+        self.run(f"sed 's/trixie/{self.suite}/' /etc/apt/sources.list >{sources} && apt-get update -qq"
+                 f" && apt-get install -y -qq --no-install-recommends --allow-downgrades {names}")
 
     def _start_engine(self):
         self.run(f"mkdir -p /etc/docker && cat > /etc/docker/daemon.json <<'END'\n{self.daemon}\nEND")
@@ -66,6 +74,8 @@ class Machine:
             if time.monotonic() > end:
                 raise AssertionError("dockerd does not start: " + self.run("tail -20 /var/log/dockerd.log", check=False).stdout)
             time.sleep(0.5)
+        version = self.run("docker version -f '{{.Server.Version}}'").stdout
+        assert version.startswith(ENGINES[self.suite]), version
 
     def load(self, *images):
         """Copies images of this engine into the machine's."""

@@ -1,12 +1,12 @@
 """Docker restarted, pruned and gone, and a disk that is full to the last byte (issue 4, items 3, 13, 14).
 
-All of it in a machine with an engine of its own; the tests that run there are in
-tests/integration/inside/check_docker.py.
+All of it in a machine with an engine of its own, with the one that Debian 12 ships and with Debian 13's; the
+tests that run there are in tests/integration/inside/check_docker.py.
 """
 
 import pytest
 
-from tests.integration.machine import Machine
+from tests.integration.machine import ENGINES, Machine
 from tests.integration.programs import PROFILE
 from tests.integration.test_runsc import image_tags
 
@@ -16,13 +16,13 @@ SMALL_DISK = "/srv/small"
 SMALL_DISK_MIB = 1536
 
 
-@pytest.fixture(scope="module")
-def machine(stack):
+@pytest.fixture(scope="module", params=ENGINES)
+def machine(request, stack):
     # The images that the machine needs, built by the product on this engine first.
     app = stack.api.make_app("node-http", "for its image")
     stack.api.make_sandbox(app["id"])
     assert stack.api.delete(f"/v1/apps/{app['id']}").status_code in (202, 204)
-    with Machine("sbt-docker-itself") as made:
+    with Machine(f"sbt-docker-{request.param}", suite=request.param) as made:
         made.load(*image_tags("base", "node-http"), "debian:trixie-slim")
         made.run(f"mkdir -p {SMALL_DISK} && mount -t tmpfs -o size={SMALL_DISK_MIB}m,mode=0755 tmpfs {SMALL_DISK}")
         yield made

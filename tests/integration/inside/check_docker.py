@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import time
 
@@ -90,8 +91,8 @@ def dockerd_pid():
     return int(found[0]) if found else None
 
 
-def stop_docker():
-    os.kill(dockerd_pid(), 15)
+def stop_docker(number=signal.SIGTERM):
+    os.kill(dockerd_pid(), number)
     wait_until(lambda: dockerd_pid() is None, DOCKER_SECONDS_MAX, "dockerd ended")
 
 
@@ -105,10 +106,12 @@ def pids(stack):
     return {role: program.pid for role, program in stack.programs.items()}
 
 
-def test_restart_that_ends_all_containers(own, box):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_restart_that_ends_all_containers(own, box, number):
+    """After a kill they run on until Docker is there again, which ends them then."""
     own.preview.wait_answer(box["id"], "/hello")
     before = pids(own)
-    stop_docker()
+    stop_docker(number)
     start_docker()
     start = time.monotonic()
     assert own.preview.wait_answer(box["id"], "/hello", seconds=60).text == "hello"
