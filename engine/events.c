@@ -199,6 +199,9 @@ static bool events_follow(struct events *v)
     int result = docker_call(v->engine->docker, &request, &answer, &e);
     if (!atomic_load(&v->is_stopping)) {
         log_warn("Docker ended its stream of events", "error", result < 0 ? e.msg : NULL);
+        /* Said even when Docker is back at once: what happened in between was not seen, and the
+         * followers look for themselves only when it comes up. */
+        events_say_docker(v, "Docker ended its stream of events");
     }
     return true;
 }

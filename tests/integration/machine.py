@@ -32,8 +32,9 @@ class Machine:
         docker("rm", "-f", "-v", self.name, check=False)
         # All capabilities but the one that the host itself may lack; device rules and the writable
         # cgroup tree are what an engine inside needs.
+        # --init collects the dead as a machine does: Docker takes the zombie of a killed containerd for a living one.
         docker(
-            "run", "-d", *owned(), "--name", self.name, "--hostname", self.name,
+            "run", "-d", "--init", *owned(), "--name", self.name, "--hostname", self.name,
             "--cap-add", "ALL", "--cap-drop", "SYS_RESOURCE",
             "--security-opt", "seccomp=unconfined", "--security-opt", "systempaths=unconfined",
             "--device-cgroup-rule", "a *:* rwm", "--cgroupns", "host",

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from tests.integration import docker
 from tests.integration.client import assert_error
 from tests.integration.harness import TEST_DIR, Stack
 from tests.integration.programs import wait_until
@@ -23,6 +24,8 @@ class Relay:
     def __init__(self, path):
         self.path = path
         self.listener = None
+        self.passing = threading.Event()
+        self.passing.set()
         self.open = set()
         self.lock = threading.Lock()
 
@@ -38,6 +41,14 @@ class Relay:
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
         self.path.unlink()
+        self._cut()
+
+    def hold(self):
+        """What is open ends; what comes is accepted and gets no answer before passing is set."""
+        self.passing.clear()
+        self._cut()
+
+    def _cut(self):
         with self.lock:
             for sock in self.open:
                 try:
@@ -51,6 +62,7 @@ class Relay:
                 client = listener.accept()[0]
             except OSError:
                 return
+            self.passing.wait()
             server = socket.socket(socket.AF_UNIX)
             server.connect(DOCKER_SOCKET)
             with self.lock:
@@ -135,6 +147,16 @@ def test_a_running_preview_does_not_notice(own, box, relay):
         relay.up()
     own.wait_ready()
     assert own.api.sandbox(box["id"])["status"] == "running"
+
+
+def test_what_ends_while_docker_is_back_before_it_was_missed_is_seen(own, box, relay):
+    relay.hold()
+    try:
+        docker.docker("kill", docker.container_name(box["id"]))
+    finally:
+        relay.passing.set()
+    own.api.wait_sandbox(box["id"], "stopped", seconds=10)
+    assert own.preview.wait_answer(box["id"]).status_code == 200
 
 
 def test_a_task_runs_on_while_docker_is_away(own, box, relay):
