@@ -111,6 +111,16 @@ test("the console shows it in a frame and opens it in a tab", async ({ page, con
     expect(faults()).toEqual([]);
 });
 
+test("a visible page of a running app says that somebody looks at it", async ({ page }) => {
+    await page.goto(`${PRIVATE_URL}/hello`);
+    await expect(page.getByText("hello", { exact: true })).toBeVisible();
+    const said = page.waitForResponse((answer) =>
+        answer.url().endsWith(`/v1/sandboxes/${SANDBOX_ID}/watching`),
+    );
+    await page.goto(`${origin()}/#/apps/${app_id}`);
+    expect((await said).status()).toBe(204);
+});
+
 test("the switch says who can load it, and what was open ends", async ({ page, browser }) => {
     await open_app(page);
     const control = page.getByRole("switch", { name: "Private preview" });
