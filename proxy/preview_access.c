@@ -6,11 +6,11 @@
  */
 #include "proxy/preview_access.h"
 
+#include "lib/url_path.h"
 #include "proxy/limits.h"
 #include "proxy/preview_pages.h"
 #include "proxy/preview_passes.h"
 #include "proxy/preview_passive.h"
-#include "proxy/preview_path.h"
 #include "proxy/preview_place.h"
 #include "proxy/preview_visit.h"
 
@@ -112,11 +112,11 @@ static void add_console_address(const struct exchange *x, const struct preview_h
                                 struct buf *out)
 {
     struct str target = head_target(&x->request);
-    bool is_kept = path_is_local(target) && target.len <= LIMIT_RETURN_BYTES;
+    bool is_kept = url_path_is_local(target) && target.len <= LIMIT_RETURN_BYTES;
 
     place_add_console(x, host, out);
     buf_printf(out, "/enter?sandbox=%s&port=%u&to=", host->id.text, (unsigned)host->port);
-    path_escape(is_kept ? target : STR("/"), out);
+    url_path_escape(is_kept ? target : STR("/"), out);
 }
 
 void access_refuse(struct exchange *x, const struct preview_host *host)

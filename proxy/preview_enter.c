@@ -7,10 +7,10 @@
 #include "proxy/preview_enter.h"
 
 #include "lib/mem.h"
+#include "lib/url_path.h"
 #include "proxy/limits.h"
 #include "proxy/preview_pages.h"
 #include "proxy/preview_passes.h"
-#include "proxy/preview_path.h"
 #include "proxy/preview_place.h"
 
 #define ENTER STR("/.sandboxd/enter")
@@ -109,7 +109,7 @@ static void answer_pass(struct exchange *x, const struct preview_host *host,
     struct str target = head_target(&x->request);
     struct str query = str_cut(target, ENTER.len + 1, target.len);
 
-    if (!path_parameter(query, STR("to"), &to) || !path_unescape(to, &path)) {
+    if (!url_path_parameter(query, STR("to"), &to) || !url_path_unescape(to, &path)) {
         buf_reset(&path);
         buf_putc(&path, '/');
     }
@@ -176,12 +176,12 @@ static bool read_query(struct str query, struct str *ret_ticket)
 
     BUF_AUTO(path, LIMIT_RETURN_BYTES);
 
-    if (!path_parameter(query, STR("ticket"), ret_ticket) || ret_ticket->len == 0 ||
+    if (!url_path_parameter(query, STR("ticket"), ret_ticket) || ret_ticket->len == 0 ||
         ret_ticket->len > LIMIT_TICKET_BYTES ||
-        (has_to && !path_parameter(query, STR("to"), &to))) {
+        (has_to && !url_path_parameter(query, STR("to"), &to))) {
         return false;
     }
-    return path_unescape(to, &path) && path_is_local(buf_str(&path));
+    return url_path_unescape(to, &path) && url_path_is_local(buf_str(&path));
 }
 
 static unsigned free_slot(void)

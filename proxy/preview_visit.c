@@ -9,13 +9,13 @@
 #include <stdlib.h>
 
 #include "lib/mem.h"
+#include "lib/url_path.h"
 #include "proxy/limits.h"
 #include "proxy/preview_access.h"
 #include "proxy/preview_activity.h"
 #include "proxy/preview_enter.h"
 #include "proxy/preview_pages.h"
 #include "proxy/preview_passes.h"
-#include "proxy/preview_path.h"
 #include "proxy/preview_stopping.h"
 
 #define RESERVED STR("/.sandboxd/")
@@ -239,7 +239,7 @@ static void answer_retry(struct exchange *x, struct route *r, struct str to)
         wake_forget_failure(r);
     }
     buf_puts(&fields, "Cache-Control: no-store\r\nLocation: ");
-    buf_add_str(&fields, path_is_local(to) ? to : STR("/"));
+    buf_add_str(&fields, url_path_is_local(to) ? to : STR("/"));
     buf_puts(&fields, "\r\n");
     front_answer(x, 303, buf_str(&fields), STR(""));
 }

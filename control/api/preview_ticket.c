@@ -4,38 +4,9 @@
 #include "control/api/api.h"
 #include "control/sandbox/tickets.h"
 #include "lib/clock.h"
+#include "lib/url_path.h"
 
 #define TICKET_PATH_BYTES_MAX 2048
-
-/* A path of the preview's own host, as a browser writes it: one slash, then visible ASCII without a
- * backslash, and never ours. */
-static bool ticket_path_ok(struct str path)
-{
-    if (path.len == 0 || path.ptr[0] != '/' || str_starts(path, STR("//")) ||
-        str_starts(path, STR("/.sandboxd/"))) {
-        return false;
-    }
-    for (size_t i = 0; i < path.len; i++) {
-        unsigned char c = (unsigned char)path.ptr[i];
-        if (c <= ' ' || c >= 0x7f || c == '\\' || c == '#') {
-            return false;
-        }
-    }
-    return true;
-}
-
-static void ticket_add_escaped(struct buf *out, struct str text)
-{
-    static const char plain[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
-    for (size_t i = 0; i < text.len; i++) {
-        if (str_find(str_of(plain), text.ptr[i]) >= 0) {
-            buf_putc(out, text.ptr[i]);
-        } else {
-            buf_printf(out, "%%%02X", (unsigned)(unsigned char)text.ptr[i]);
-        }
-    }
-}
 
 /* A pass over plain HTTP can be read by everybody on the way: only the owner's word allows that. */
 static bool ticket_allowed(const struct api *api, struct http_response *p)
@@ -79,7 +50,7 @@ static bool ticket_read(struct api *api, struct http_request *r, struct http_res
                       p)) {
         return false;
     }
-    if (!ticket_path_ok(str_of(ret->path))) {
+    if (!url_path_is_local(str_of(ret->path))) {
         http_error(p, "invalid_request",
                    "path must be a path of the app: one slash first, visible ASCII, no backslash, "
                    "no #, not below /.sandboxd/");
@@ -111,7 +82,7 @@ void api_sandboxes_ticket(struct http_request *r, struct http_response *p, void 
     }
     buf_printf(&url, "%s/.sandboxd/enter?ticket=%s&to=",
                api_preview_url(api, r, &order.id, (uint16_t)order.port), ticket.ptr);
-    ticket_add_escaped(&url, str_of(order.path));
+    url_path_escape(str_of(order.path), &url);
     http_add_header(p, "Cache-Control", "no-store");
     json_begin(&w, &p->body);
     json_object(&w, NULL);

@@ -50,13 +50,18 @@ static void kills_tell(struct sandbox_service *s, const struct sandbox *b, const
 {
     BUF_AUTO(payload, 2048);
     struct json_writer w;
+    int64_t available_bytes = 0;
+    {
+        LOCK_GUARD(&s->lock);
+        available_bytes = s->memory.available_bytes;
+    }
     json_begin(&w, &payload);
     json_object(&w, NULL);
     json_text(&w, "code", why->tag);
     json_text(&w, "message", why->msg);
     json_int(&w, "kills", b->oom_kills);
     json_int(&w, "memory_limit_bytes", b->limit_bytes);
-    json_int(&w, "available_bytes", s->memory.available_bytes);
+    json_int(&w, "available_bytes", available_bytes);
     json_object_end(&w);
     log_warn("a process of a sandbox ended for memory", "sandbox_id", b->id.text, "code", why->tag,
              "error", why->msg);

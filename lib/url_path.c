@@ -1,9 +1,9 @@
 /*
  * Paths inside queries. Must never let one lead to another host. Pure functions.
  */
-#include "proxy/preview_path.h"
+#include "lib/url_path.h"
 
-bool path_is_local(struct str path)
+bool url_path_is_local(struct str path)
 {
     if (path.len == 0 || path.ptr[0] != '/' || str_starts(path, STR("//")) ||
         str_starts(path, STR("/.sandboxd/"))) {
@@ -30,7 +30,7 @@ static int digit_of(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-bool path_unescape(struct str text, struct buf *out)
+bool url_path_unescape(struct str text, struct buf *out)
 {
     for (size_t i = 0; i < text.len; i++) {
         if (text.ptr[i] != '%') {
@@ -49,7 +49,7 @@ bool path_unescape(struct str text, struct buf *out)
     return buf_ok(out);
 }
 
-void path_escape(struct str text, struct buf *out)
+void url_path_escape(struct str text, struct buf *out)
 {
     static const char plain[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
@@ -63,7 +63,7 @@ void path_escape(struct str text, struct buf *out)
     }
 }
 
-bool path_parameter(struct str query, struct str name, struct str *ret_value)
+bool url_path_parameter(struct str query, struct str name, struct str *ret_value)
 {
     struct str part;
     unsigned count = 0;

@@ -2,8 +2,8 @@
  * Tests of paths inside queries.
  */
 #include "lib/mem.h"
-#include "proxy/preview_path.h"
-#include "tests/unit/proxy/test.h"
+#include "lib/url_path.h"
+#include "tests/unit/lib/test.h"
 
 static void test_local(void **state)
 {
@@ -16,12 +16,12 @@ static void test_local(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_LEN(good); i++) {
-        assert_true(path_is_local(str_of(good[i])));
+        assert_true(url_path_is_local(str_of(good[i])));
     }
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-        assert_false(path_is_local(str_of(bad[i])));
+        assert_false(url_path_is_local(str_of(bad[i])));
     }
-    assert_false(path_is_local(str_n("/a\0b", 4)));
+    assert_false(url_path_is_local(str_n("/a\0b", 4)));
 }
 
 static void test_escapes(void **state)
@@ -33,15 +33,15 @@ static void test_escapes(void **state)
     BUF_AUTO(small, 2);
 
     (void)state;
-    assert_true(path_unescape(STR("/a%3Fb%3dc+d"), &out));
+    assert_true(url_path_unescape(STR("/a%3Fb%3dc+d"), &out));
     assert_string_equal(out.ptr, "/a?b=c+d");
-    path_escape(buf_str(&out), &back);
+    url_path_escape(buf_str(&out), &back);
     assert_string_equal(back.ptr, "/a%3Fb%3Dc%2Bd");
     for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
         buf_reset(&out);
-        assert_false(path_unescape(str_of(bad[i]), &out));
+        assert_false(url_path_unescape(str_of(bad[i]), &out));
     }
-    assert_false(path_unescape(STR("abc"), &small));
+    assert_false(url_path_unescape(STR("abc"), &small));
 }
 
 static void test_parameters(void **state)
@@ -49,15 +49,15 @@ static void test_parameters(void **state)
     struct str value = STR("");
 
     (void)state;
-    assert_true(path_parameter(STR("ticket=t&to=/a%26b"), STR("to"), &value));
+    assert_true(url_path_parameter(STR("ticket=t&to=/a%26b"), STR("to"), &value));
     assert_int_equal(value.len, 6);
     assert_memory_equal(value.ptr, "/a%26b", 6);
-    assert_true(path_parameter(STR("to="), STR("to"), &value));
+    assert_true(url_path_parameter(STR("to="), STR("to"), &value));
     assert_int_equal(value.len, 0);
-    assert_false(path_parameter(STR("to=/&to=/"), STR("to"), &value));
-    assert_false(path_parameter(STR("xto=/"), STR("to"), &value));
-    assert_false(path_parameter(STR("to"), STR("to"), &value));
-    assert_false(path_parameter(STR(""), STR("to"), &value));
+    assert_false(url_path_parameter(STR("to=/&to=/"), STR("to"), &value));
+    assert_false(url_path_parameter(STR("xto=/"), STR("to"), &value));
+    assert_false(url_path_parameter(STR("to"), STR("to"), &value));
+    assert_false(url_path_parameter(STR(""), STR("to"), &value));
 }
 
 int main(void)

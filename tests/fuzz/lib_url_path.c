@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "proxy/preview_path.h"
+#include "lib/url_path.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -31,13 +31,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     BUF_AUTO(escaped, 8192);
     BUF_AUTO(again, 2048);
 
-    if (!path_parameter(str_n(data, size), STR("to"), &value) || !path_unescape(value, &path) ||
-        !path_is_local(buf_str(&path))) {
+    if (!url_path_parameter(str_n(data, size), STR("to"), &value) ||
+        !url_path_unescape(value, &path) || !url_path_is_local(buf_str(&path))) {
         return 0;
     }
     check_local(buf_str(&path));
-    path_escape(buf_str(&path), &escaped);
-    if (!path_unescape(buf_str(&escaped), &again) || !str_eq(buf_str(&again), buf_str(&path))) {
+    url_path_escape(buf_str(&path), &escaped);
+    if (!url_path_unescape(buf_str(&escaped), &again) || !str_eq(buf_str(&again), buf_str(&path))) {
         abort();
     }
     return 0;
