@@ -61,6 +61,12 @@ static int db_error(struct db_conn *c, struct err *e, const char *what)
 {
     int rc = sqlite3_extended_errcode(c->handle);
     bool constraint = (rc & 0xFF) == SQLITE_CONSTRAINT;
+    if ((rc & 0xFF) == SQLITE_FULL) {
+        /* The transaction is rolled back, and the reserve given back for the next one. */
+        return err_set(e, ERR_UNAVAILABLE, 0,
+                       "the disk of the data directory is full: nothing of this was stored; make "
+                       "room on it and try again");
+    }
     return err_set(e, constraint ? ERR_CONFLICT : ERR_IO, 0, "database: %s: %s", what,
                    sqlite3_errmsg(c->handle));
 }
