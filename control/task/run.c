@@ -275,6 +275,23 @@ static const char *const *run_other_models(struct task_service *s, const struct 
     return list;
 }
 
+/* Where the agent finds its provider behind the door, and how it speaks with it. */
+static int run_fill_provider(struct task_service *s, const struct run *run, struct agent_run *out,
+                             struct err *e)
+{
+    const struct vault_provider *p = vault_provider_find(s->vault, str_of(out->provider));
+    enum vault_dialect dialect;
+    if (!p || !vault_agent_dialect(run->agent, p, &dialect)) {
+        return err_set(e, ERR_INVALID, 0, "%s and %s do not speak the same language",
+                       run->agent->label, out->provider);
+    }
+    out->agent = run->agent;
+    out->provider_name = vault_agent_name(run->agent, out->provider);
+    out->base_path = p->dialects[dialect];
+    out->speaks_anthropic = dialect == VAULT_ANTHROPIC;
+    return 0;
+}
+
 static int run_fill(struct task_service *s, struct box *b, struct prepare_job *job, struct err *e)
 {
     struct run *run = b->run;
@@ -287,10 +304,12 @@ static int run_fill(struct task_service *s, struct box *b, struct prepare_job *j
         return -1;
     }
     run->resumes = session[0] != '\0';
-    agent_split_model(run->agent->providers, run->agent->native_provider, run->model, &provider,
-                      &job->run.model);
+    models_split(s, run->agent, run->model, &provider, &job->run.model);
     job->run.model = arena_strdup(job->arena, job->run.model);
     job->run.provider = arena_str(job->arena, provider);
+    if (run_fill_provider(s, run, &job->run, e) != 0) {
+        return -1;
+    }
     job->run.other_models = run_other_models(s, run, job->arena);
     job->run.session = session;
     job->run.token = arena_strdup(job->arena, run->token);
@@ -412,6 +431,20 @@ static void run_tell_end(struct task_service *s, const struct box *b, const stru
     run_tell(s, b, kind, row->status == TASK_FAILED ? "warning" : "info", payload);
 }
 
+void run_load_refusal(struct task_service *s, struct run *run)
+{
+    struct arena *a AUTO(arena) = arena_new(65536);
+    const char *code = "";
+    const char *message = "";
+    struct err e;
+    if (task_refusal_get(s->db, &run->id, a, &code, &message, &e) != 0) {
+        log_warn("a task's refusal could not be read", "task_id", run->id.text, "error", e.msg);
+        return;
+    }
+    (void)snprintf(run->refusal_code, sizeof(run->refusal_code), "%s", code);
+    (void)snprintf(run->refusal, sizeof(run->refusal), "%s", message);
+}
+
 void run_end(struct task_service *s, struct box *b, enum task_status status, const char *reason,
              const char *message)
 {
@@ -448,11 +481,15 @@ void run_end(struct task_service *s, struct box *b, enum task_status status, con
 
 void run_abandon(struct task_service *s, struct box *b, const char *reason, const char *message)
 {
-    const struct run *run = b->run;
+    struct run *run = b->run;
+    run_load_refusal(s, run);
     if (run->state.terminal && !run->state.failed) {
         run_end(s, b, TASK_SUCCEEDED, "", "");
     } else if (run->cancel_asked) {
         run_end(s, b, TASK_CANCELLED, "", "");
+    } else if (run->refusal_code[0]) {
+        struct outcome o = outcome_refused(run);
+        run_end(s, b, o.status, o.reason, run->refusal);
     } else if (run->timed_out) {
         run_end(s, b, TASK_TIMED_OUT, "timeout", "the task took longer than it was given");
     } else {
