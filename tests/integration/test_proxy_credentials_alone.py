@@ -8,7 +8,7 @@ import time
 import pytest
 
 from tests.integration.credentials_fakes import KEY, TOKEN, World, error_of, event, make_certificate, memory_kib, serve_tls
-from tests.integration.proxy_fakes import Client, new_id, wait_for
+from tests.integration.proxy_fakes import Client, encode, new_id, wait_for
 
 
 @pytest.fixture(scope="session", autouse=True)
