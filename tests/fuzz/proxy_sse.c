@@ -23,9 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size < 2) {
         return 0;
     }
-    struct model_answer whole = {.format = (enum model_format)(data[0] % 5),
-                                 .is_sse = data[0] < 128,
-                                 .cost = "usage.cost"};
+    struct model_answer whole = {
+        .format = (enum model_format)(data[0] % 5), .is_sse = data[0] < 128, .cost = "usage.cost"};
     struct model_answer parts = whole;
     size_t step = data[1] % 16U + 1;
 
