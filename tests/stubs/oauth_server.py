@@ -5,7 +5,8 @@
         server.browse(url)         # plays the person's browser: "code#state"
         server.asked               # grant types so far, oldest first
 
-`mode` decides what the token endpoint does next: ok, refuse, hang, error, garbage, trickle. Refresh
+`mode` decides what the token endpoint does next: ok, refuse, hang, error, garbage, trickle; `renew_mode`, when it is
+set, does so for renewals. Refresh
 tokens rotate and are good once; a used one is refused, as the real ones do.
 
 GET /models answers 200 to a key in `good_keys`, else 401 with words of its own, which quote the key.
@@ -45,7 +46,8 @@ class Handler(BaseHTTPRequestHandler):
         with stub.lock:
             stub.asked.append(body["grant_type"])
             mode = stub.mode
-        stub.came.set()
+            if stub.renew_mode and body["grant_type"] == "refresh_token":
+                mode = stub.renew_mode
         if mode == "hang":
             stub.go_on.wait(HANG_SECONDS_MAX)
             self.close_connection = True
@@ -79,12 +81,12 @@ class OAuthServer:
         self.lock = threading.Lock()
         self.keep = keep
         self.mode = "ok"
+        self.renew_mode = None
         self.expires_in = 3600
         self.asked = []
         self.checked = []
         self.good_keys = set()
         self.refusal = "the key KEY is not one of ours"
-        self.came = threading.Event()
         self.go_on = threading.Event()
         self.pending = {}
         self.refresh_tokens = set()

@@ -141,6 +141,17 @@ static void another_key_is_refused(void **state)
     refused("secrets.key does not hold a key");
 }
 
+static void an_unreadable_key_file_is_refused(void **state)
+{
+    (void)state;
+    start();
+    stop();
+    assert_int_equal(unlink(store_path("secrets.key")), 0);
+    assert_int_equal(mkdir(store_path("secrets.key"), 0700), 0);
+    refused("secrets.key cannot be read");
+    assert_int_equal(rmdir(store_path("secrets.key")), 0);
+}
+
 static void a_box_of_another_key_is_refused(void **state)
 {
     (void)state;
@@ -448,6 +459,7 @@ int main(void)
         TEST(a_missing_key_is_not_made_anew),
         TEST(boxes_alone_forbid_a_new_key),
         TEST(another_key_is_refused),
+        TEST(an_unreadable_key_file_is_refused),
         TEST(a_box_of_another_key_is_refused),
         TEST(the_setting_may_replace_the_file),
         TEST(a_key_is_stored_sealed),
