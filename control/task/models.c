@@ -35,8 +35,16 @@ bool models_keyless(struct task_service *s, const struct vault_agent *agent)
     return agent->keyless && !vault_has_key(s->vault, agent->native_provider);
 }
 
-static int models_not_connected(const struct vault_agent *agent, struct str provider, struct err *e)
+static int models_not_connected(struct task_service *s, const struct vault_agent *agent,
+                                struct str provider, struct err *e)
 {
+    char id[64];
+    (void)snprintf(id, sizeof(id), "%.*s", STR_FMT(provider));
+    struct vault_credential c = vault_credential_get(s->vault, id);
+    if (c.reconnect) {
+        (void)err_set(e, ERR_INVALID, 0, "%s cannot use %s: %s", agent->id, id, c.message);
+        return err_tag(e, "agent_not_connected");
+    }
     if (str_is(provider, agent->native_provider)) {
         (void)err_set(e, ERR_INVALID, 0,
                       "%s has no key: Settings → AI Agents, or POST /v1/agents/%s/api-key",
@@ -88,7 +96,7 @@ int models_check(struct task_service *s, const struct vault_agent *agent, const 
     bool native = strcmp(id, agent->native_provider) == 0;
     bool usable = vault_has_key(s->vault, id) || (native && agent->keyless) ||
                   (!model[0] && models_other_provider(s, agent)[0]);
-    return usable ? 0 : models_not_connected(agent, provider, e);
+    return usable ? 0 : models_not_connected(s, agent, provider, e);
 }
 
 /* Without a word of the person's, and not without a key. */

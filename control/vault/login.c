@@ -23,7 +23,7 @@
 
 /* ---- the token endpoint ---- */
 
-static int login_take(struct str body, struct vault_secret *ret, struct err *e)
+int login_take(struct str body, struct vault_secret *ret, struct err *e)
 {
     struct json_doc *doc AUTO(json_doc) = NULL;
     struct err why;

@@ -183,6 +183,8 @@ void check_words(const struct fetch_answer *answer, struct str secret, char *out
  * it does not name stays. ERR_FORBIDDEN: refused, with its words; everything else may pass. */
 int login_ask(const struct vault_oauth *o, struct str body, struct str secret_part,
               struct vault_secret *ret, struct err *e) MUST_CHECK;
+/* The part of it that reads what came back: hostile bytes. ERR_PROTOCOL. */
+int login_take(struct str body, struct vault_secret *ret, struct err *e) MUST_CHECK;
 /* renewal.c: one thread renews logins, each at most once at a time. */
 void renewal_start(struct vault *v);
 void renewal_stop(struct vault *v);
