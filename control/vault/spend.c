@@ -51,14 +51,17 @@ void spend_turn_day(struct spend_meter *m)
     }
 }
 
+/* SPEND_WARN_PERCENT of a limit, rounded up: nothing spent is never much. */
+static int64_t spend_mark(int64_t limit)
+{
+    return limit - limit / 100 * (100 - SPEND_WARN_PERCENT) -
+           limit % 100 * (100 - SPEND_WARN_PERCENT) / 100;
+}
+
 bool spend_meter_is_high(const struct spend_meter *m)
 {
-    return (m->limit_microusd >= 0 &&
-            m->used_microusd >= m->limit_microusd / 100 * SPEND_WARN_PERCENT +
-                                    m->limit_microusd % 100 * SPEND_WARN_PERCENT / 100) ||
-           (m->limit_tokens >= 0 &&
-            m->used_tokens >= m->limit_tokens / 100 * SPEND_WARN_PERCENT +
-                                  m->limit_tokens % 100 * SPEND_WARN_PERCENT / 100);
+    return (m->limit_microusd >= 0 && m->used_microusd >= spend_mark(m->limit_microusd)) ||
+           (m->limit_tokens >= 0 && m->used_tokens >= spend_mark(m->limit_tokens));
 }
 
 bool spend_meter_add(struct spend_meter *m, int64_t microusd, int64_t tokens)

@@ -505,6 +505,19 @@ static void eighty_percent_is_an_event_once(void **state)
     assert_non_null(strstr(events[0].payload, "\"budget\":\"task\""));
 }
 
+static void the_smallest_budget_warns_too(void **state)
+{
+    struct event_row *events = NULL;
+    size_t count = 0;
+    (void)state;
+    begin(0, 1);
+    settle(1, 1, 0);
+    stored();
+    OK(events_list(db, app.id.text, 0, 10, arena, &events, &count, &e));
+    assert_int_equal(count, 1);
+    assert_string_equal(events[0].kind, "budget.warning");
+}
+
 static void hostile_names_are_kept_out(void **state)
 {
     struct usage_filter all = {.to_day = INT64_MAX, .app_id = "", .task_id = "", .provider = ""};
@@ -579,6 +592,7 @@ int main(void)
         TEST(a_task_row_says_what_was_metered),
         TEST(the_providers_own_figure_wins),
         TEST(eighty_percent_is_an_event_once),
+        TEST(the_smallest_budget_warns_too),
         TEST(hostile_names_are_kept_out),
         TEST(sums_are_grouped_and_paged),
     };
