@@ -82,8 +82,8 @@
 /* Credentials role. */
 #define LIMIT_CREDENTIALS_BODY_BYTES (32LL * 1024 * 1024)
 /* What is held of a body: to learn what it asks for, and to send it again on another connection. */
-#define LIMIT_CREDENTIALS_HOLD_BYTES     (256 * 1024)
-#define LIMIT_CREDENTIALS_HOLD_ALL_BYTES (16 * 1024 * 1024)
+#define LIMIT_CREDENTIALS_HOLD_BYTES     (2 * 1024 * 1024)
+#define LIMIT_CREDENTIALS_HOLD_ALL_BYTES (24 * 1024 * 1024)
 /* Of a provider's error, read before it is passed on. */
 #define LIMIT_CREDENTIALS_ERROR_BYTES 16384
 /* A client that does not send the beginning of its body. */

@@ -73,7 +73,7 @@ class Provider(App):
 
 
 class World:
-    def __init__(self, base):
+    def __init__(self, base, program=PROGRAM):
         self.dir = base
         for name in ("run/out", "run/broker/credentials"):
             (base / name).mkdir(parents=True)
@@ -84,7 +84,7 @@ class World:
         self.broker.handlers["grant"] = self.grant
         self.broker.handlers["admit"] = self.admit
         self.broker.handlers["usage"] = lambda r: self.broker.send("noted", {"n": r["n"]})
-        self.proxy = Proxy(PROGRAM, "credentials", base)
+        self.proxy = Proxy(program, "credentials", base)
         self.header, self.prefix, self.key = "x-api-key", "", KEY
         self.base_url = f"http://127.0.0.1:{self.app.port}"
         self.silent = False

@@ -168,12 +168,12 @@ def late(filler, **members):
 @pytest.mark.parametrize("chunked", [False, True])
 def test_what_a_long_body_says_late_is_admitted_before_its_end(world, chunked):
     world.app.events = STREAMS["chat"][1]
-    body = late(1500000, model="m-late", max_tokens=777)
+    body = late(5000000, model="m-late", max_tokens=777)
     headers = f"X-Api-Key: {TOKEN}\r\n" + ("Transfer-Encoding: chunked\r\n" if chunked else "")
     if chunked:
         c = world.client().send(world.text("POST", CHAT, headers))
-        for at in range(0, len(body), 300000):
-            part = body[at:at + 300000]
+        for at in range(0, len(body), 1000000):
+            part = body[at:at + 1000000]
             c.send(f"{len(part):x}\r\n{part}\r\n")
         got = c.send("0\r\n\r\n").answer()
     else:
@@ -188,14 +188,14 @@ def test_what_a_long_body_says_late_is_admitted_before_its_end(world, chunked):
 def test_a_late_refusal_stops_the_body(world):
     world.broker.handlers["admit"] = lambda r: world.broker.send(
         *(("refused", {"n": r["n"], "code": "budget_reached", "message": "no"}) if r["model"] else ("admitted", {"n": r["n"]})))
-    got = world.ask(CHAT, body=late(1500000, model="dear", max_tokens=9))
+    got = world.ask(CHAT, body=late(5000000, model="dear", max_tokens=9))
     assert error_of(got) == (403, "budget_reached")
     assert all("whole" not in r for r in world.app.requests)
     assert [u["status"] for u in usages(world)] == ["0"]
 
 
 def test_a_second_model_late_in_the_body_stops_it(world):
-    got = world.ask(CHAT, body='{"model":"cheap","max_tokens":5,"x":"' + "f" * 1500000 + '","model":"dear"}')
+    got = world.ask(CHAT, body='{"model":"cheap","max_tokens":5,"x":"' + "f" * 5000000 + '","model":"dear"}')
     assert error_of(got) == (400, "ambiguous_request")
     assert all("whole" not in r for r in world.app.requests)
 
@@ -217,7 +217,7 @@ def away(world):
 
 def test_without_sandboxd_its_last_words_count(world):
     world.app.events = STREAMS["chat"][1]
-    world.left = {"left_microusd": 4000, "input_price": 3000000, "output_price": 15000000}
+    world.left = {"left_microusd": 4000, "input_price": 10000000, "output_price": 50000000}
     assert world.ask(CHAT, body=BODY).status == 200
     usages(world)
     away(world)
