@@ -20,6 +20,7 @@ from tests.integration.proxy_fakes import Client
 STREAMS = 200
 EVENTS = 200
 PERIOD_NS = 20_000_000  # 50 tokens a second and stream
+START_NS = 500_000_000
 REQUESTS = 400
 BODY_BYTES = 50_000
 STAMP = re.compile(rb'"t":(\d+)')
@@ -36,7 +37,7 @@ def chunk(data):
 
 class Peer:
     def __init__(self, sock):
-        self.sock, self.data, self.due, self.left = sock, b"", 0, 0
+        self.sock, self.data, self.due, self.left, self.waits = sock, b"", 0, 0, False
 
     def read(self):
         """False: it left."""
@@ -56,7 +57,7 @@ class Peer:
             self.sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
             return
         self.sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n")
-        self.due, self.left = time.monotonic_ns() + PERIOD_NS, EVENTS
+        self.waits = True
 
     def tick(self, now):
         if not self.left or now < self.due:
@@ -65,6 +66,16 @@ class Peer:
         self.left -= 1
         text = b'data: {"choices":[{"delta":{"content":" token"},"finish_reason":null}],"t":%d}\n\n' % time.monotonic_ns()
         self.sock.sendall(chunk(text) if self.left else chunk(text) + chunk(END) + b"0\r\n\r\n")
+
+
+def begin_together(peers):
+    """Once all have asked, so that nobody who still sends is late at reading; spread over the period, as models are."""
+    waiting = [peer for peer in peers.values() if peer.waits]
+    if len(waiting) < STREAMS:
+        return
+    for number, peer in enumerate(waiting):
+        peer.waits, peer.left = False, EVENTS
+        peer.due = time.monotonic_ns() + START_NS + PERIOD_NS * number // STREAMS
 
 
 def provide(listener):
@@ -80,6 +91,7 @@ def provide(listener):
             elif not peers[key.fileobj].read():
                 selector.unregister(key.fileobj)
                 peers.pop(key.fileobj).sock.close()
+        begin_together(peers)
         now = time.monotonic_ns()
         for peer in peers.values():
             peer.tick(now)
@@ -167,7 +179,7 @@ class Path:
         readers = [Reader(self.client(straight).send(self.request(straight, "long"))) for _ in range(STREAMS)]
         for reader in readers:
             selector.register(reader.client.sock, selectors.EVENT_READ, reader)
-        start, look, cpu = time.monotonic(), 0, cpu_ns(self.world.proxy.process.pid)
+        look, cpu = 0, cpu_ns(self.world.proxy.process.pid)
         while selector.get_map():
             for key, _ in selector.select(10):
                 key.data.read(delays)
@@ -176,7 +188,7 @@ class Path:
             if time.monotonic() > look:
                 look = time.monotonic() + 0.5
                 memory = max(memory, status_kib(self.world.proxy.process.pid, "RssAnon"))
-        seconds = time.monotonic() - start
+        seconds = (time.monotonic_ns() - min(r.stamps[0] for r in readers)) / 1e9
         cpu = (cpu_ns(self.world.proxy.process.pid) - cpu) / 1000 / len(delays)
         assert [len(r.stamps) for r in readers] == [EVENTS] * STREAMS
         delays.sort()

@@ -217,7 +217,7 @@ def away(world):
 
 def test_without_sandboxd_its_last_words_count(world):
     world.app.events = STREAMS["chat"][1]
-    world.left = {"left_microusd": 4000, "input_price": 10000000, "output_price": 50000000}
+    world.left = {"left_microusd": 4000, "input_price": 3000000, "output_price": 15000000}
     assert world.ask(CHAT, body=BODY).status == 200
     usages(world)
     away(world)
