@@ -21,6 +21,9 @@ static void grant_add_paths(struct record_writer *w, const struct vault_provider
         if (p->usages[i][0]) {
             record_adds(w, "usage", p->usages[i]);
         }
+        if (p->costs[i][0]) {
+            record_adds(w, "cost", p->costs[i]);
+        }
     }
 }
 

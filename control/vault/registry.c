@@ -117,12 +117,12 @@ static int registry_base_url(const struct json_value *v, const char **ret, struc
     return 0;
 }
 
-/* How spend is read from the answers of each path. */
-static const char *const *registry_usages(const struct json_value *usage, const char *const *paths)
+/* What an object says of each path; "" for those that it does not name. */
+static const char *const *registry_by_path(const struct json_value *said, const char *const *paths)
 {
     const char **list = mem_calloc(VAULT_LIST_MAX + 1, sizeof(*list));
     for (size_t i = 0; paths[i]; i++) {
-        list[i] = registry_text_or(usage, paths[i], "");
+        list[i] = registry_text_or(said, paths[i], "");
     }
     return list;
 }
@@ -188,7 +188,8 @@ static int registry_fill(struct vault_provider *p, const struct json_value *json
     p->default_model = mem_strdup("");
     p->kind = mem_strdup("");
     p->paths = registry_list(json, "paths");
-    p->usages = registry_usages(json_get(json, "usage"), p->paths);
+    p->usages = registry_by_path(json_get(json, "usage"), p->paths);
+    p->costs = registry_by_path(json_get(json, "cost"), p->paths);
     if (!registry_is_id(str_of(p->id)) || !p->header[0] || !p->paths[0] ||
         !registry_dialects(json_get(json, "dialects"), p)) {
         return err_set(e, ERR_INVALID, 0, "id, header, dialects or paths are missing");
@@ -312,6 +313,7 @@ void registry_provider_free(struct vault_provider *p)
     }
     registry_free_list(p->paths);
     registry_free_list(p->usages);
+    registry_free_list(p->costs);
     registry_oauth_free(p->oauth);
     free(p);
 }

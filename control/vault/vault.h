@@ -49,6 +49,7 @@ struct vault_provider {
     const char *prefix;        /* "Bearer " or "" */
     const char *const *paths;  /* "METHOD /pattern", ended by NULL */
     const char *const *usages; /* how spend is read, beside each path; "" for none */
+    const char *const *costs;  /* which member of its answers names the cost in USD; "" for none */
     const char *check;         /* "GET /models": answers whether a key is good; "" for none */
     const char *dialects[VAULT_DIALECTS]; /* its path below base_url, NULL: not spoken */
     enum vault_dialect preferred;

@@ -62,8 +62,10 @@ static void stop(void)
 
 static int teardown(void **state)
 {
-    static const char *const files[] = {"secrets.key", "agent-auth/anthropic.box",
-                                        "agent-auth/zen.box", "run/broker/credentials/broker.sock"};
+    static const char *const files[] = {
+        "secrets.key",           "agent-auth/anthropic.box",
+        "agent-auth/zen.box",    "agent-auth/openrouter.box",
+        "agent-auth/openai.box", "run/broker/credentials/broker.sock"};
     static const char *const dirs[] = {"agent-auth", "run/broker/credentials", "run/broker", "run"};
     stop();
     environ = first_environ;
@@ -434,6 +436,40 @@ static void a_keyless_agent_gets_its_provider_without_a_header(void **state)
     assert_int_equal(providers, 1);
 }
 
+/* Only a provider whose data says where is believed about the cost of a request. */
+static void a_grant_says_where_the_cost_stands(void **state)
+{
+    BUF_AUTO(token, 256);
+    BUF_AUTO(box, 1024);
+    BUF_AUTO(in, FRAMES);
+    struct ulid task = {""};
+    struct ulid sandbox = {""};
+    struct record r;
+    size_t pos = 0;
+    (void)state;
+    start();
+    make_task(&task, &sandbox);
+    OK(vault_set_key(vault, "openrouter", STR(KEY), &e));
+    OK(vault_set_key(vault, "openai", STR(KEY), &e));
+    OK(vault_grant(vault, &task, &sandbox, vault_agent_find(vault, STR("opencode")), &token, &box,
+                   &e));
+    int fd AUTOCLOSE = dial();
+    ask(fd, &sandbox, buf_str(&token), &in, &r);
+    struct str last = STR("");
+    struct str key;
+    struct str value;
+    unsigned costs = 0;
+    while (record_each(&r, &pos, &key, &value)) {
+        last = str_is(key, "path") ? value : last;
+        if (str_is(key, "cost")) {
+            costs++;
+            test_str(value, "usage.cost");
+            test_str(last, "POST /chat/completions");
+        }
+    }
+    assert_int_equal(costs, 1);
+}
+
 static void the_broker_hangs_up_on_rubbish(void **state)
 {
     static const char *const rubbish[] = {"\xff\xff\xff\xff", "\0\0\0\1x",
@@ -470,6 +506,7 @@ int main(void)
         TEST(a_token_works_through_its_own_door_until_revoked),
         TEST(the_broker_gives_the_key_for_the_token_only),
         TEST(a_keyless_agent_gets_its_provider_without_a_header),
+        TEST(a_grant_says_where_the_cost_stands),
         TEST(the_broker_hangs_up_on_rubbish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
