@@ -82,7 +82,7 @@ def test_a_tasks_spend_is_counted_and_priced(metered, box, model, agent):
 def test_a_budget_ends_a_task_before_its_next_request_and_keeps_its_work(metered, box, model, agent):
     path = f"/v1/apps/{box['app_id']}/budget"
     task = metered.api.make_task(box["id"], directive("slow", f"{SLOW_SECONDS} {PATH}"), agent)
-    wait_until(model.posts, 200, "the model is asked")
+    wait_until(model.posts, 400, "the model is asked")
     put(metered, path, limit_tokens=1)
     done = metered.api.wait_task(box["id"], task["id"])
     assert (done["status"], done["failure_reason"]) == ("budget_reached", "budget_reached"), done
@@ -133,7 +133,7 @@ def test_a_model_without_a_price_is_refused_under_money_unless_allowed(metered, 
 def test_spend_is_counted_once_over_kills_of_either_side(metered, box, model):
     before = usage(metered)["total"]["requests"]
     task = metered.api.make_task(box["id"], directive("slow", f"{SLOW_SECONDS} {PATH}"), "claude-code")
-    wait_until(model.posts, 200, "the model is asked")
+    wait_until(model.posts, 400, "the model is asked")
     metered.kill9_and_start("control")
     done = metered.api.wait_task(box["id"], task["id"])
     assert done["status"] == "succeeded", done
@@ -157,7 +157,7 @@ def test_malformed_budgets_and_prices_are_refused(metered, path, body):
     assert 400 <= answer.status_code < 500, answer.text
 
 
-@pytest.mark.parametrize("query", ["from=yesterday", "to=2026-02-30", "group=colour", "group=day&cursor=%ff", "limit=0"])
+@pytest.mark.parametrize("query", ["from=yesterday", "to=2026-02-30", "group=colour", "limit=0"])
 def test_malformed_questions_about_usage_are_refused(metered, query):
     assert_error(metered.api.get(f"/v1/usage?{query}"), 400, "invalid_request")
 
