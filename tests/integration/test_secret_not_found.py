@@ -161,7 +161,9 @@ def test_a_program_that_holds_keys_leaves_no_core(planted, role):
     planted[role].process.send_signal(signal.SIGQUIT)
     planted[role].process.wait(30)
     assert cores(planted) == before
+    served = planted[role].log().count("serves")
     planted[role].start()
+    wait_until(lambda: planted[role].log().count("serves") > served, 30, "it serves again")
     planted.wait_ready()
 
 
