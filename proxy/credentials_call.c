@@ -195,6 +195,17 @@ bool call_admit(struct call *c)
                          &r);
 }
 
+/* Nobody can say what it costs: too far behind, or others hold all the room there is. */
+static void unnamed(struct call *c)
+{
+    if (c->body.held.len >= LIMIT_CREDENTIALS_HOLD_BYTES) {
+        call_fail(c, 400, "ambiguous_request",
+                  "the body does not name its model within its first 2 MiB");
+    } else {
+        call_fail(c, 503, "busy", "too many long requests are being read");
+    }
+}
+
 /* The beginning of the body has come, or a piece of it. */
 static void read_ahead(struct call *c)
 {
@@ -207,6 +218,8 @@ static void read_ahead(struct call *c)
         call_fail(c, 413, "request_too_large", "a request of more than 32 MiB");
     } else if (c->body.request.problem) {
         call_fail(c, 400, "ambiguous_request", c->body.request.problem);
+    } else if (c->body.request.model[0] == '\0' && !c->x->request_whole) {
+        unnamed(c);
     } else if (call_admit(c)) {
         call_send(c);
     }

@@ -129,14 +129,14 @@ def test_one_sandbox_cannot_take_the_place_of_all(world):
 
 
 def test_bodies_that_stop_in_the_middle_leave_room_for_others(world):
-    """More of them than may be held together: the rest is asked about with what is known."""
+    """More of them than may be held together: the rest is told to come again, and sandboxd is asked about none."""
     head = world.text("POST", CHAT, AUTH + "Content-Length: 900000\r\n") + '{"messages":"' + "x" * 250000
-    clients = [world.client() for _ in range(80)]
+    clients = [world.client() for _ in range(110)]
     for c in clients:
         c.sock.settimeout(5)
         c.send(head)
-    wait_for(lambda: world.broker.count("admit") >= 1)
-    assert raw(world, world.text("POST", "/stub/echo", AUTH, "{}")) == 200
+    assert error_of(clients[-1].answer()) == (503, "busy")
+    assert world.broker.count("admit") == 0 and raw(world, world.text("POST", "/stub/echo", AUTH, "{}")) == 200
     for c in clients:
         c.close()
     wait_for(lambda: raw(world, world.text("GET", "/stub/ok")) == 200)

@@ -162,13 +162,13 @@ def test_an_encoded_body_is_refused(world):
 
 
 def late(filler, **members):
-    return json.dumps({"messages": "f" * filler, **members})
+    return json.dumps({"model": "m-late", "messages": "f" * filler, **members})
 
 
 @pytest.mark.parametrize("chunked", [False, True])
 def test_what_a_long_body_says_late_is_admitted_before_its_end(world, chunked):
     world.app.events = STREAMS["chat"][1]
-    body = late(5000000, model="m-late", max_tokens=777)
+    body = late(5000000, max_tokens=777)
     headers = f"X-Api-Key: {TOKEN}\r\n" + ("Transfer-Encoding: chunked\r\n" if chunked else "")
     if chunked:
         c = world.client().send(world.text("POST", CHAT, headers))
@@ -180,18 +180,24 @@ def test_what_a_long_body_says_late_is_admitted_before_its_end(world, chunked):
         got = world.ask(CHAT, headers=headers, body=body)
     assert got.status == 200 and got.whole and world.app.last("/chat/completions")["body"] == body.encode()
     first, last = world.broker.of("admit")[0], world.broker.of("admit")[-1]
-    assert first["n"] == last["n"] and first["model"] == "" and len(world.broker.of("admit")) <= 4
+    assert first["n"] == last["n"] and first["max_tokens"] == "0" and len(world.broker.of("admit")) <= 4
     assert (last["model"], last["max_tokens"], last["input_bytes"]) == ("m-late", "777", str(len(body)))
     assert [u["n"] for u in usages(world)] == [first["n"]] and usages(world)[0]["model"] == "m-late"
 
 
 def test_a_late_refusal_stops_the_body(world):
     world.broker.handlers["admit"] = lambda r: world.broker.send(
-        *(("refused", {"n": r["n"], "code": "budget_reached", "message": "no"}) if r["model"] else ("admitted", {"n": r["n"]})))
-    got = world.ask(CHAT, body=late(5000000, model="dear", max_tokens=9))
+        *(("refused", {"n": r["n"], "code": "budget_reached", "message": "no"}) if r["max_tokens"] != "0" else ("admitted", {"n": r["n"]})))
+    got = world.ask(CHAT, body=late(5000000, max_tokens=9))
     assert error_of(got) == (403, "budget_reached")
     assert all("whole" not in r for r in world.app.requests)
     assert [u["status"] for u in usages(world)] == ["0"]
+
+
+def test_a_model_that_is_named_too_late_is_not_waited_for(world):
+    """Nobody could say what it costs; sandboxd is not asked about nothing."""
+    got = world.ask(CHAT, body='{"x":"' + "f" * 5000000 + '","model":"m"}')
+    assert error_of(got) == (400, "ambiguous_request") and world.app.requests == [] and world.broker.count("admit") == 0
 
 
 def test_a_second_model_late_in_the_body_stops_it(world):
@@ -203,7 +209,7 @@ def test_a_second_model_late_in_the_body_stops_it(world):
 def test_agents_put_their_limit_behind_their_messages(world):
     """As Claude Code does: still one question, because the body fits into what is read ahead."""
     world.app.events = STREAMS["messages"][1]
-    assert world.ask(MESSAGES, body=late(110000, model="m", max_tokens=32000)).status == 200
+    assert world.ask(MESSAGES, body=late(110000, max_tokens=32000)).status == 200
     assert [a["max_tokens"] for a in world.broker.of("admit")] == ["32000"]
 
 
