@@ -1,6 +1,7 @@
 /*
- * Fuzz target: what a provider answers to a login and to a check of a key. Whatever it says, a token
- * that is taken can be the value of a header, and words for people are one line of text. One thread.
+ * Fuzz target: what a provider answers to a login and to a check of a key. Whatever it says, a
+ * token that is taken can be the value of a header, and words for people are one line of text. One
+ * thread.
  */
 #include "control/vault/vault_private.h"
 #include "lib/fetch.h"
