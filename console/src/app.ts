@@ -11,6 +11,7 @@ import { type Launch, give_up_launch, launch_of, listen_launches, retry_launch }
 import { poll_while_visible } from "./poll.ts";
 import { app_composer, type Composer } from "./prompt.ts";
 import { sandbox_panel } from "./sandbox.ts";
+import { app_spend_card } from "./spend_app.ts";
 import { type TaskView, task_view } from "./task.ts";
 import type { App, Sandbox, Task } from "./types.ts";
 import { badge, problem_box } from "./ui.ts";
@@ -49,7 +50,11 @@ export function app_page(app_id: string, set_title: (title: string) => void): Pa
     const problem = problem_box();
     const action_problem = problem_box(); /* its own: a poll that works clears the other */
     const side = sandbox_panel(() => poller.now());
-    const conversation = task_list(app_id, () => poller.now());
+    const spend = app_spend_card(app_id);
+    const conversation = task_list(app_id, () => {
+        poller.now();
+        spend.refresh();
+    });
     const composer = app_composer(app_id, conversation.newest_id);
     const launch = launch_panel(app_id, composer, conversation);
     const body = h(
@@ -62,7 +67,7 @@ export function app_page(app_id: string, set_title: (title: string) => void): Pa
             launch.element,
             composer.element,
         ),
-        side.element,
+        h("div", { class: "side-column" }, side.element, spend.element),
     );
     body.hidden = true;
     const actions = h("div", null);
@@ -109,6 +114,7 @@ export function app_page(app_id: string, set_title: (title: string) => void): Pa
                 show(state.element, false);
                 fill(actions);
                 poller.stop();
+                spend.stop();
             }
         }
     });
@@ -126,6 +132,7 @@ export function app_page(app_id: string, set_title: (title: string) => void): Pa
         stop() {
             poller.stop();
             conversation.stop();
+            spend.stop();
             launch.stop();
         },
     };

@@ -215,3 +215,25 @@ export function retry_after_seconds(
 export function format_count(value: number | null | undefined): string {
     return value === null || value === undefined ? "unknown" : value.toLocaleString("en-US");
 }
+
+/* "3 Nov 2026" of a day or a time of the API, as the owner's clock has it; days stay what they are. */
+export function format_day(text: string | null | undefined): string {
+    const time = new Date(text ?? "");
+    if (Number.isNaN(time.getTime())) {
+        return "unknown";
+    }
+    const zone = /^\d{4}-\d{2}-\d{2}$/.test(text ?? "") ? { timeZone: "UTC" } : {};
+    return time.toLocaleDateString("en-GB", {
+        day: "numeric",
+        month: "short",
+        year: "numeric",
+        ...zone,
+    });
+}
+
+export function format_time(text: string | null | undefined): string {
+    const time = new Date(text ?? "");
+    return Number.isNaN(time.getTime())
+        ? "unknown"
+        : `${format_day(text)}, ${time.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })}`;
+}

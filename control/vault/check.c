@@ -94,6 +94,13 @@ static int check_ask(const struct vault_provider *p, const char *const *headers,
     return rc;
 }
 
+/* Does a server that wants no key answer? */
+static int check_keyless(const struct vault_provider *p, struct err *e)
+{
+    static const char *const headers[] = {"anthropic-version: 2023-06-01", NULL};
+    return check_ask(p, headers, STR(""), e);
+}
+
 static int check_with(const struct vault_provider *p, bool login, struct str key, struct err *e)
 {
     char *key_header AUTOFREE = mem_alloc(CHECK_HEADER_BYTES);
@@ -130,6 +137,8 @@ int vault_check_key(struct vault *v, const char *provider, struct str key, struc
     int rc = secret_read(v, provider, &secret, e);
     if (rc == 0) {
         rc = check_with(p, secret.method == VAULT_LOGIN && p->oauth, buf_str(&secret.key), e);
+    } else if (e->code == ERR_NOT_FOUND && p->keyless) {
+        rc = check_keyless(p, e);
     } else if (e->code == ERR_NOT_FOUND) {
         (void)err_set(e, ERR_CONFLICT, 0, "%s has no key that could be checked", p->label);
     }

@@ -253,6 +253,22 @@ def test_a_key_is_checked_when_asked_and_refused_in_the_providers_words(vault, l
     assert not (vault.data / "agent-auth" / "stub.box").exists()
 
 
+def test_a_server_without_keys_is_checked_without_one(vault, login):
+    own = {"kind": "openai-compatible", "base_url": login.base_url, "label": "Stub", "keyless": True}
+    assert vault.api.call("PUT", "/v1/providers/stub", own).status_code == 200
+    login.good_keys = {""}
+    login.checked.clear()
+    assert vault.api.post("/v1/providers/stub/check").status_code == 200
+    assert not {"authorization", "x-api-key"} & {name.lower() for name in login.checked[0]}
+    login.good_keys, login.refusal = set(), "this server wants a key"
+    error = assert_error(vault.api.post("/v1/providers/stub/check"), 422, "key_refused")
+    assert "this server wants a key" in error["message"], error
+    own["base_url"] = "http://127.0.0.1:1"
+    assert vault.api.call("PUT", "/v1/providers/stub", own).status_code == 200
+    assert vault.api.post("/v1/providers/stub/check").status_code in (503, 504)
+    assert vault.api.delete("/v1/providers/stub").status_code == 204
+
+
 def test_a_provider_of_ones_own_serves_a_task_and_survives_a_restart(vault, box, model):
     key = vault.secret("own-")
     own = {"kind": "openai-compatible", "base_url": f"{model.base_url}/own/v1", "default_model": "home-1", "label": "At home"}

@@ -3,6 +3,7 @@
     with OAuthServer() as server:
         server.token_url           # http://127.0.0.1:<port>/token
         server.browse(url)         # plays the person's browser: "code#state"
+        server.authorize_url       # the page that a real browser opens: it shows the same
         server.asked               # grant types so far, oldest first
 
 `mode` decides what the token endpoint does next: ok, refuse, hang, error, garbage, trickle; `renew_mode`, when it is
@@ -10,6 +11,8 @@ set, does so for renewals. Refresh
 tokens rotate and are good once; a used one is refused, as the real ones do.
 
 GET /models answers 200 to a key in `good_keys`, else 401 with words of its own, which quote the key.
+
+POST /_stub {"renew_mode": …, "expires_in": …} sets these from another process.
 """
 
 import base64
@@ -18,6 +21,7 @@ import json
 import secrets
 import threading
 import time
+from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
@@ -33,6 +37,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         stub = self.server.stub
+        if urlsplit(self.path).path == "/authorize":
+            code = stub.browse(self.path)
+            self._send(200, f"<!doctype html><title>Login</title><p>Your code: <code>{escape(code)}</code>".encode(), kind="text/html")
+            return
         sent = (self.headers.get("authorization") or "").removeprefix("Bearer ") or self.headers.get("x-api-key", "")
         stub.checked.append(dict(self.headers.items()))
         if sent in stub.good_keys:
@@ -43,6 +51,10 @@ class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         stub = self.server.stub
+        if self.path == "/_stub":
+            stub.renew_mode, stub.expires_in = body["renew_mode"], body["expires_in"]
+            self._json(200, {})
+            return
         with stub.lock:
             stub.asked.append(body["grant_type"])
             mode = stub.mode
@@ -63,9 +75,9 @@ class Handler(BaseHTTPRequestHandler):
     def _json(self, status, value, slowly=False):
         self._send(status, json.dumps(value).encode(), slowly)
 
-    def _send(self, status, data, slowly=False):
+    def _send(self, status, data, slowly=False, kind="application/json"):
         self.send_response(status)
-        self.send_header("content-type", "application/json")
+        self.send_header("content-type", kind)
         self.send_header("content-length", str(len(data)))
         self.end_headers()
         for i in range(0, len(data), 8 if slowly else len(data)):
@@ -96,6 +108,7 @@ class OAuthServer:
         self.http.stub = self
         self.base_url = f"http://127.0.0.1:{self.http.server_address[1]}"
         self.token_url = f"{self.base_url}/token"
+        self.authorize_url = f"{self.base_url}/authorize"
 
     def __enter__(self):
         threading.Thread(target=self.http.serve_forever, daemon=True).start()
