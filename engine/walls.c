@@ -5,7 +5,6 @@
 #include "engine/walls.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,27 +13,28 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <nftables/libnftables.h>
-
 #include "engine/netlink.h"
+#include "engine/nft.h"
 #include "engine/ruleset.h"
 #include "lib/buf.h"
 #include "lib/fd.h"
 #include "lib/mem.h"
 #include "lib/thread.h"
 
-#define CHECK_INTERVAL_MS  1000
-#define LOAD_TRIES         5
-#define RESOLV_BYTES_MAX   65536
-#define BRIDGES_BYTES_MAX  16384
-#define BRIDGE_FILTER_PATH "/proc/sys/net/bridge/bridge-nf-call-iptables"
+#define CHECK_INTERVAL_MS 1000
+/* While changes of nftables are told: what is left to see is a change of the host's resolvers. */
+#define WATCHED_INTERVAL_MS 5000
+#define LOAD_TRIES          5
+#define RESOLV_BYTES_MAX    65536
+#define BRIDGES_BYTES_MAX   16384
+#define BRIDGE_FILTER_PATH  "/proc/sys/net/bridge/bridge-nf-call-iptables"
 
 static const char *const resolv_paths[] = {"/etc/resolv.conf", "/run/systemd/resolve/resolv.conf"};
 
 struct walls {
     const struct config *config; /* borrowed */
     pthread_t thread;
-    int stop_fd;
+    int wake_fd; /* it is to stop, or bridges came or went */
     atomic_bool is_stopping;
     pthread_mutex_t lock; /* guards all below */
     char *bridges;        /* owned; never NULL */
@@ -50,7 +50,7 @@ struct walls *walls_new(const struct config *config)
     struct walls *w = mem_alloc(sizeof(*w));
     w->config = config;
     w->bridges = mem_strdup("");
-    w->stop_fd = -1;
+    w->wake_fd = -1;
     w->state = config->walls_on ? WALLS_FAILED : WALLS_OFF;
     (void)err_set(&w->why, ERR_UNAVAILABLE, 0, "walls: not loaded yet");
     (void)pthread_mutex_init(&w->lock, NULL);
@@ -65,43 +65,18 @@ void walls_free(struct walls *w)
     free(w->bridges);
     free(w->wanted);
     free(w->listed);
-    if (w->stop_fd >= 0) {
-        (void)close(w->stop_fd);
+    if (w->wake_fd >= 0) {
+        (void)close(w->wake_fd);
     }
     (void)pthread_mutex_destroy(&w->lock);
     free(w);
-}
-
-/* Runs one batch or listing. *ret_output, when wanted, is a copy; caller frees. */
-static int walls_nft(const char *commands, char **ret_output, struct err *e)
-{
-    struct nft_ctx *nft = nft_ctx_new(NFT_CTX_DEFAULT);
-    if (!nft) {
-        return err_set(e, ERR_UNAVAILABLE, errno, "walls: libnftables does not start");
-    }
-    (void)nft_ctx_buffer_output(nft);
-    (void)nft_ctx_buffer_error(nft);
-    nft_ctx_output_set_flags(nft, NFT_CTX_OUTPUT_STATELESS | NFT_CTX_OUTPUT_NUMERIC_ALL);
-    int result = 0;
-    if (nft_run_cmd_from_buffer(nft, commands) != 0) {
-        struct str words = str_trim(str_of(nft_ctx_get_error_buffer(nft)));
-        ptrdiff_t end = str_find(words, '\n');
-        result = err_set(e, ERR_UNAVAILABLE, 0, "walls: nftables refused the table: %.*s",
-                         STR_FMT(end < 0 ? words : str_cut(words, 0, (size_t)end)));
-    } else if (ret_output) {
-        *ret_output = mem_strdup(nft_ctx_get_output_buffer(nft));
-    }
-    nft_ctx_free(nft);
-    /* libnftables leaves a few hundred KiB of freed memory behind. */
-    (void)malloc_trim(0);
-    return result;
 }
 
 static int walls_list(struct walls *w, char **ret_text, struct err *e)
 {
     char command[64];
     (void)snprintf(command, sizeof(command), "list table inet %s", w->config->table);
-    return walls_nft(command, ret_text, e);
+    return nft_run(command, ret_text, e);
 }
 
 /* What the table must be now: the resolvers may have changed since the last look. Caller frees. */
@@ -149,7 +124,7 @@ static int walls_load_once(struct walls *w, const char *wanted, char **ret_liste
     char *listed AUTOFREE = NULL;
     /* The generation comes before the listing: whatever changes after it is seen at the next look.
      */
-    if (walls_nft(wanted, NULL, e) < 0 || netlink_generation(ret_generation, e) < 0) {
+    if (nft_run(wanted, NULL, e) < 0 || netlink_generation(ret_generation, e) < 0) {
         return -1;
     }
     if (walls_list(w, &listed, e) < 0 || !ruleset_is_listed(str_of(wanted), str_of(listed))) {
@@ -264,12 +239,19 @@ int walls_require(struct walls *w, struct err *e)
     return 0;
 }
 
+static void walls_wake(struct walls *w)
+{
+    uint64_t one = 1;
+    (void)!write(w->wake_fd, &one, sizeof(one));
+}
+
 void walls_set_bridges(struct walls *w, const char *elements)
 {
     LOCK_GUARD(&w->lock);
     if (strcmp(w->bridges, elements) != 0 && strlen(elements) < BRIDGES_BYTES_MAX) {
         free(w->bridges);
         w->bridges = mem_strdup(elements);
+        walls_wake(w);
     }
 }
 
@@ -277,15 +259,17 @@ static void *walls_run(void *ctx)
 {
     struct walls *w = ctx;
     int watch AUTOCLOSE = -1;
+    uint64_t ignored = 0;
     struct err e;
     if (netlink_watch_open(&watch, &e) < 0) {
         log_warn("walls: changes are seen by the check of every second only", "error", e.msg);
     }
     while (!atomic_load(&w->is_stopping)) {
         /* poll ignores a negative descriptor. */
-        struct pollfd fds[] = {{.fd = w->stop_fd, .events = POLLIN},
+        struct pollfd fds[] = {{.fd = w->wake_fd, .events = POLLIN},
                                {.fd = watch, .events = POLLIN}};
-        (void)poll(fds, ARRAY_LEN(fds), CHECK_INTERVAL_MS);
+        (void)poll(fds, ARRAY_LEN(fds), watch >= 0 ? WATCHED_INTERVAL_MS : CHECK_INTERVAL_MS);
+        (void)!read(w->wake_fd, &ignored, sizeof(ignored));
         if (fds[1].revents) {
             netlink_watch_drain(watch);
         }
@@ -300,12 +284,12 @@ int walls_remove(const struct config *config, struct err *e)
     char batch[160];
     (void)snprintf(batch, sizeof(batch), "add table inet %s\ndelete table inet %s\n", config->table,
                    config->table);
-    return walls_nft(batch, NULL, e);
+    return nft_run(batch, NULL, e);
 }
 
 void walls_start(struct walls *w)
 {
-    w->stop_fd = eventfd(0, EFD_CLOEXEC);
+    w->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (!w->config->walls_on) {
         /* The owner's word also takes down what stands from before. */
         struct err ignored;
@@ -323,10 +307,9 @@ void walls_start(struct walls *w)
 
 void walls_stop(struct walls *w)
 {
-    uint64_t one = 1;
     atomic_store(&w->is_stopping, true);
     if (w->config->walls_on) {
-        (void)!write(w->stop_fd, &one, sizeof(one));
+        walls_wake(w);
         (void)pthread_join(w->thread, NULL);
     }
 }

@@ -9,6 +9,8 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -209,4 +211,22 @@ int proc_run(const struct proc_options *options, struct buf *ret_out, struct buf
     }
     *ret_status = proc_reap(child.pid);
     return child.late ? err_set(e, ERR_TIMEOUT, 0, "%s did not end in time", options->path) : 0;
+}
+
+int proc_beside(char out[PROC_PATH_MAX], const char *program, struct err *e)
+{
+    char self[PROC_PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    if (n <= 0) {
+        return err_set(e, ERR_IO, errno, "find %s: read /proc/self/exe", program);
+    }
+    self[n] = '\0';
+    /* A file that was replaced reads "… (deleted)"; its directory is still the right one. */
+    char *slash = strrchr(self, '/');
+    int dir_len = slash ? (int)(slash - self) : 0;
+    int len = snprintf(out, PROC_PATH_MAX, "%.*s/%s", dir_len, self, program);
+    if (!slash || len < 0 || len >= PROC_PATH_MAX) {
+        return err_set(e, ERR_IO, ENAMETOOLONG, "find %s beside this program", program);
+    }
+    return 0;
 }

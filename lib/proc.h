@@ -25,3 +25,9 @@ struct proc_options {
  * failure too. */
 int proc_run(const struct proc_options *options, struct buf *ret_out, struct buf *ret_err_text,
              int *ret_status, struct err *e) MUST_CHECK;
+
+#define PROC_PATH_MAX 512
+
+/* The path of a program of ours in the directory that the running one was started from, also after
+ * an upgrade put a new file there. ERR_IO when /proc cannot tell, or the path is too long. */
+int proc_beside(char out[PROC_PATH_MAX], const char *program, struct err *e) MUST_CHECK;

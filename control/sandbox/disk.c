@@ -22,7 +22,6 @@
 #include "lib/thread.h"
 
 #define DISK_TICK_MS    2000
-#define DISK_PAUSE_MS   1000  /* at most so long a stop of ours waits; each waking costs idle CPU */
 #define DISK_WALK_MS    2000  /* of one workspace */
 #define DISK_ROUND_MS   20000 /* of all of them */
 #define DISK_AGAIN_MS   10000 /* the next round when nobody was found */
@@ -270,10 +269,7 @@ void *disk_run(void *service)
     struct disk_watch watch = {0};
     while (!atomic_load(&s->stopping)) {
         disk_tick(s, &watch);
-        for (int64_t end = clock_mono_ms() + DISK_TICK_MS;
-             clock_until(end) > 0 && !atomic_load(&s->stopping);) {
-            clock_sleep_ms(DISK_PAUSE_MS);
-        }
+        service_pause(s, DISK_TICK_MS);
     }
     return NULL;
 }

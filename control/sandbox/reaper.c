@@ -13,7 +13,8 @@
 #include "lib/thread.h"
 
 #define REAPER_TICK_MS           1000
-#define REAPER_TRIM_MS           5000
+#define REAPER_QUIET_MS          5000 /* while nobody runs and nobody should */
+#define REAPER_TRIM_MS           15000
 #define REAPER_NOTE_MS           60000
 #define REAPER_MEASURE_MS        60000
 #define REAPER_MEASURE_BUDGET_MS 2000
@@ -134,21 +135,52 @@ static void reaper_measure(struct sandbox_service *s)
     }
 }
 
+/* What the reaper remembers of its last look at the table. */
+struct reaper_quiet {
+    int64_t change;   /* number of the newest change then */
+    int64_t until_ms; /* 0: there was something to watch */
+};
+
+static bool reaper_has_work(const struct sandbox *b)
+{
+    return !b->gone && (b->status != SANDBOX_STOPPED || b->want != WANT_NOTHING ||
+                        b->idle.always_on || b->measured_ms == 0);
+}
+
+/* Nobody runs, nobody should, everything is measured: only a change can make work. */
+static void reaper_note_quiet(struct sandbox_service *s, struct reaper_quiet *q)
+{
+    size_t bucket = 0;
+    LOCK_GUARD(&s->lock);
+    q->change = s->next_change;
+    q->until_ms = clock_mono_ms() + REAPER_QUIET_MS;
+    for (struct sandbox *b = table_each(s, &bucket, NULL); b; b = table_each(s, &bucket, b)) {
+        if (reaper_has_work(b)) {
+            q->until_ms = 0;
+            return;
+        }
+    }
+}
+
+/* Going through a thousand sandboxes that sleep costs more than all else that is done at rest. */
+static bool reaper_may_skip(struct sandbox_service *s, const struct reaper_quiet *q)
+{
+    LOCK_GUARD(&s->lock);
+    return !s->reconciled || (q->change == s->next_change && clock_until(q->until_ms) > 0);
+}
+
 void *reaper_run(void *service)
 {
     struct sandbox_service *s = service;
+    struct reaper_quiet quiet = {0};
     int64_t trim_ms = clock_mono_ms() + REAPER_TRIM_MS;
     while (!atomic_load(&s->stopping)) {
-        bool ready = false;
-        {
-            LOCK_GUARD(&s->lock);
-            ready = s->reconciled;
-        }
-        if (ready) {
+        if (!reaper_may_skip(s, &quiet)) {
             always_on_tick(s);
             reaper_stop_idle(s);
             reaper_note(s);
             reaper_measure(s);
+            reaper_note_quiet(s, &quiet);
         }
         db_maintain(s->db);
         if (clock_mono_ms() >= trim_ms) {
@@ -156,7 +188,7 @@ void *reaper_run(void *service)
             (void)malloc_trim(0);
             trim_ms = clock_mono_ms() + REAPER_TRIM_MS;
         }
-        clock_sleep_ms(REAPER_TICK_MS);
+        service_pause(s, REAPER_TICK_MS);
     }
     return NULL;
 }

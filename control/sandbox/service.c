@@ -27,6 +27,7 @@ int sandbox_service_start(const struct config *config, struct sandbox_service **
     (void)pthread_mutex_init(&s->policy_lock, NULL);
     (void)pthread_mutex_init(&s->lock, NULL);
     thread_cond_init(&s->work);
+    thread_cond_init(&s->stop);
     s->broker_wake_fd = -1;
     s->proxy_left_ms = clock_mono_ms();
     s->engine = engine_client_new(config->data_dir);
@@ -151,12 +152,21 @@ int sandbox_service_run(struct sandbox_service *s, struct db *db, struct vault *
     return 0;
 }
 
+void service_pause(struct sandbox_service *s, int64_t ms)
+{
+    int64_t end_ms = clock_mono_ms() + ms;
+    LOCK_GUARD(&s->lock);
+    while (!atomic_load(&s->stopping) && thread_cond_wait_until(&s->stop, &s->lock, end_ms)) {
+    }
+}
+
 void sandbox_service_stop(struct sandbox_service *take_service)
 {
     struct sandbox_service *s = take_service;
     atomic_store(&s->stopping, true);
     (void)pthread_mutex_lock(&s->lock);
     (void)pthread_cond_broadcast(&s->work);
+    (void)pthread_cond_broadcast(&s->stop);
     (void)pthread_mutex_unlock(&s->lock);
     broker_wake(s);
     for (size_t i = 0; i < s->thread_count; i++) {

@@ -163,6 +163,7 @@ struct sandbox_service {
     size_t start_slots; /* starts at once: about one per core */
 
     atomic_bool stopping;
+    pthread_cond_t stop; /* told when it stops */
     int broker_wake_fd;
     pthread_t threads[16];
     size_t thread_count;
@@ -210,6 +211,9 @@ enum job_result stop_run(struct sandbox_service *s, const struct sandbox *job, s
 int stop_forget_person(struct sandbox_service *s, const struct ulid *id, struct err *e) MUST_CHECK;
 /* Status in the table, announced; takes the lock. */
 void jobs_set(struct sandbox_service *s, const struct ulid *id, enum sandbox_status status);
+
+/* Sleeps, not longer than until the service stops. Without the lock. */
+void service_pause(struct sandbox_service *s, int64_t ms);
 
 /* Threads. */
 void *jobs_run_starts(void *service);

@@ -33,6 +33,8 @@ BINARIES = {
     "preview": "sandboxd-preview-proxy",
     "credentials": "sandboxd-credentials-proxy",
 }
+# Started by the engine, which looks for it in its own directory.
+BESIDE = ("sandboxd-walls",)
 # Symbols would be read by a program that may not: a report without lines is enough to fail a test.
 SANITISER_ENV = {
     "ASAN_OPTIONS": "abort_on_error=0:exitcode=99:detect_leaks=0:allocator_may_return_null=1",
@@ -56,7 +58,7 @@ def built(name, profile=PROFILE):
 def copy_programs(target):
     """Puts the programs where their users may read them, wherever the tree lies."""
     target.mkdir(mode=0o755, parents=True, exist_ok=True)
-    for name in sorted(set(BINARIES.values())):
+    for name in sorted({*BINARIES.values(), *BESIDE}):
         shutil.copy2(built(name), target / name)
     # PID 1 ships static; the sanitised build of it is for unit tests only.
     shutil.copy2(built("sandboxd-init", "release"), target / "sandboxd-init")

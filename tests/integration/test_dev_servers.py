@@ -24,6 +24,9 @@ from tests.integration.programs import free_port, wait_until
 DOMAIN = "example.test"
 NEXT, VITE, API = 3000, 5173, 8000
 INSTALL_SECONDS_MAX = 300
+FORGOTTEN_AFTER_SECONDS, ASLEEP_SECONDS_MAX = 10, 90
+# Next's client asks again after one second, then less and less often, down to every ten.
+RECONNECT_SECONDS = 20
 FILES = ROOT / "tests" / "integration" / "apps" / "dev"
 INSTALLS = (
     "cd workspace/app/next && npm install --no-audit --no-fund next react react-dom",
@@ -232,3 +235,18 @@ def test_uvicorns_streams_ranges_and_sockets(dev, plain):
         assert socket_.recv(timeout=20) == f"ws://s-{dev}-{API}.preview.localhost:{plain.port}/ws"
         socket_.send("hello")
         assert socket_.recv(timeout=20) == "hello"
+
+
+# --- left alone (last: all three stop) ----------------------------------------------------------------
+
+
+def test_a_forgotten_tab_of_next_sleeps_and_its_reconnects_wake_nothing(stack, dev, browser, plain):
+    """Its client goes on asking for its server after it went. (Vite's: test_idle_policy.py.)"""
+    app = stack.api.sandbox(dev)["app_id"]
+    browser.open(f"http://s-{dev}-{NEXT}.preview.localhost:{plain.port}")
+    wait_until(lambda: browser.run("document.getElementById('greeting')?.textContent"), 120, browser.text)
+    answer = stack.api.patch(f"/v1/apps/{app}", {"idle_threshold_s": FORGOTTEN_AFTER_SECONDS})
+    assert answer.status_code == 200, answer.text
+    stack.api.wait_sandbox(dev, "stopped", seconds=ASLEEP_SECONDS_MAX)
+    time.sleep(RECONNECT_SECONDS)
+    assert stack.api.sandbox(dev)["status"] == "stopped"

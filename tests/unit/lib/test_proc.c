@@ -184,6 +184,22 @@ static void test_closed_output(void **state)
     ran_done(&ran);
 }
 
+static void test_beside(void **state)
+{
+    (void)state;
+    char path[PROC_PATH_MAX];
+    char self[PROC_PATH_MAX] = "";
+    static char long_name[PROC_PATH_MAX];
+    struct err e;
+    assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
+    assert_int_equal(proc_beside(path, "other", &e), 0);
+    assert_memory_equal(path, self, (size_t)(strrchr(self, '/') - self) + 1);
+    assert_string_equal(strrchr(path, '/'), "/other");
+    memset(long_name, 'x', sizeof(long_name) - 1);
+    assert_int_equal(proc_beside(path, long_name, &e), -1);
+    assert_int_equal(e.code, ERR_IO);
+}
+
 static void test_cannot_start(void **state)
 {
     (void)state;
@@ -247,6 +263,7 @@ int main(void)
         cmocka_unit_test(test_term_is_not_enough),
         cmocka_unit_test(test_left_behind),
         cmocka_unit_test(test_closed_output),
+        cmocka_unit_test(test_beside),
         cmocka_unit_test(test_cannot_start),
         cmocka_unit_test(test_no_descriptors_left),
     };
