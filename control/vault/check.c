@@ -4,37 +4,19 @@
  */
 #include <stdio.h>
 
+#include "control/vault/outgoing.h"
 #include "control/vault/vault_private.h"
-#include "lib/fetch.h"
-#include "lib/log.h"
 #include "lib/mem.h"
 
 #define CHECK_TIMEOUT_MS   20000
-#define CHECK_ANSWER_MAX   (1024UL * 1024)
+#define CHECK_ANSWER_MAX   65536 /* of a list of models; the words of a refusal are short */
 #define CHECK_WORDS_MAX    200
 #define CHECK_URL_MAX      1024
 #define CHECK_HEADERS      3
 #define CHECK_HEADER_BYTES (VAULT_KEY_BYTES_MAX + 128)
 
-static void check_init(void)
-{
-    struct err e;
-    if (fetch_global_init(&e) != 0) {
-        log_die("%s", e.msg);
-    }
-}
-
-/* Not at the start: most of the time nobody asks a provider, and what the library keeps in memory
- * is not small. */
-struct fetch *vault_fetch_new(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, check_init);
-    return fetch_new();
-}
-
 /* The provider's own words of a refusal, as text for people. */
-void check_words(const struct fetch_answer *answer, struct str secret, char *out, size_t size)
+void check_words(const struct outgoing_answer *answer, struct str secret, char *out, size_t size)
 {
     struct json_doc *doc AUTO(json_doc) = NULL;
     struct err e;
@@ -57,7 +39,7 @@ void check_words(const struct fetch_answer *answer, struct str secret, char *out
     }
 }
 
-static int check_judge(const struct vault_provider *p, const struct fetch_answer *answer,
+static int check_judge(const struct vault_provider *p, const struct outgoing_answer *answer,
                        struct str secret, struct err *e)
 {
     char words[CHECK_WORDS_MAX + 1];
@@ -74,23 +56,21 @@ static int check_judge(const struct vault_provider *p, const struct fetch_answer
 static int check_ask(const struct vault_provider *p, const char *const *headers, struct str secret,
                      struct err *e)
 {
-    struct fetch *f AUTO(fetch) = vault_fetch_new();
-    struct fetch_answer answer;
+    struct outgoing_answer answer;
     char url[CHECK_URL_MAX];
     struct str method = str_of(p->check);
     struct str path = method;
     (void)str_split(&path, ' ', &method);
     (void)snprintf(url, sizeof(url), "%s%.*s", p->base_url, STR_FMT(path));
-    struct fetch_request request = {.method = "GET",
-                                    .url = url,
-                                    .headers = headers,
-                                    .timeout_ms = CHECK_TIMEOUT_MS,
-                                    .connect_timeout_ms = CHECK_TIMEOUT_MS / 2,
-                                    .answer_max = CHECK_ANSWER_MAX};
-    fetch_answer_init(&answer);
-    int rc = fetch_perform(f, &request, &answer, e);
+    struct outgoing_request request = {.method = "GET",
+                                       .url = url,
+                                       .headers = headers,
+                                       .timeout_ms = CHECK_TIMEOUT_MS,
+                                       .answer_max = CHECK_ANSWER_MAX,
+                                       .cut = true};
+    int rc = outgoing_perform(&request, &answer, e);
     rc = rc == 0 ? check_judge(p, &answer, secret, e) : err_wrap(e, "ask %s", p->label);
-    fetch_answer_done(&answer);
+    outgoing_done(&answer);
     return rc;
 }
 

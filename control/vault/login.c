@@ -5,9 +5,9 @@
  */
 #include <stdio.h>
 
+#include "control/vault/outgoing.h"
 #include "control/vault/vault_private.h"
 #include "lib/clock.h"
-#include "lib/fetch.h"
 #include "lib/json_write.h"
 #include "lib/mem.h"
 #include "lib/thread.h"
@@ -58,19 +58,15 @@ int login_ask(const struct vault_oauth *o, struct str body, struct str secret_pa
 {
     static const char *const headers[] = {"Content-Type: application/json",
                                           "Accept: application/json", NULL};
-    struct fetch *f AUTO(fetch) = vault_fetch_new();
-    struct fetch_answer answer;
+    struct outgoing_answer answer;
     char words[LOGIN_WORDS_MAX];
-    struct fetch_request request = {.method = "POST",
-                                    .url = o->token_url,
-                                    .headers = headers,
-                                    .body = body,
-                                    .send_body = true,
-                                    .timeout_ms = LOGIN_TIMEOUT_MS,
-                                    .connect_timeout_ms = LOGIN_TIMEOUT_MS / 3,
-                                    .answer_max = LOGIN_ANSWER_MAX};
-    fetch_answer_init(&answer);
-    int rc = fetch_perform(f, &request, &answer, e);
+    struct outgoing_request request = {.method = "POST",
+                                       .url = o->token_url,
+                                       .headers = headers,
+                                       .body = body,
+                                       .timeout_ms = LOGIN_TIMEOUT_MS,
+                                       .answer_max = LOGIN_ANSWER_MAX};
+    int rc = outgoing_perform(&request, &answer, e);
     if (rc == 0 && (answer.status < 200 || answer.status > 299)) {
         bool refused = answer.status == 400 || answer.status == 401 || answer.status == 403;
         check_words(&answer, secret_part, words, sizeof(words));
@@ -79,10 +75,7 @@ int login_ask(const struct vault_oauth *o, struct str body, struct str secret_pa
     } else if (rc == 0) {
         rc = login_take(buf_str(&answer.body), ret, e);
     }
-    if (answer.body.cap > 0) {
-        mem_wipe(answer.body.ptr, answer.body.cap);
-    }
-    fetch_answer_done(&answer);
+    outgoing_done(&answer);
     return rc;
 }
 

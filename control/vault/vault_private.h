@@ -175,10 +175,8 @@ bool secret_is_plain(struct str key);
 
 /* check.c: a provider's own words of a refusal, for people; without the secret, should it quote
  * one. */
-struct fetch;
-struct fetch_answer;
-struct fetch *vault_fetch_new(void) __attribute__((returns_nonnull));
-void check_words(const struct fetch_answer *answer, struct str secret, char *out, size_t size);
+struct outgoing_answer;
+void check_words(const struct outgoing_answer *answer, struct str secret, char *out, size_t size);
 /* login.c: asks the token endpoint; fills key, refresh, expires_at and scopes. A refresh token that
  * it does not name stays. ERR_FORBIDDEN: refused, with its words; everything else may pass. */
 int login_ask(const struct vault_oauth *o, struct str body, struct str secret_part,

@@ -4,8 +4,11 @@ The OAuth server and the providers are scripted; nothing here was tried with a r
 """
 
 import json
+import os
+import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -104,7 +107,7 @@ def test_a_refused_code_is_told_in_the_providers_words_and_uses_the_state_up(vau
     assert provider(vault, "anthropic")["status"] == "not_connected"
 
 
-@pytest.mark.parametrize("mode", ["error", "garbage"])
+@pytest.mark.parametrize("mode", ["error", "garbage", "large", "redirect"])
 def test_a_provider_that_fails_is_no_login(vault, login, mode):
     code = start_login(vault, login)
     login.mode = mode
@@ -181,6 +184,80 @@ def renewing(vault):
     return said["status"] == "connected" and said["expires_at"] < time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + SHORT + 60))
 
 
+# --- the program that asks ------------------------------------------------------------------------
+
+
+def askers(vault):
+    """Process ids of sandboxd-fetch that this stack's control plane started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, rest = path.read_text().rsplit(")", 1)
+        except OSError:
+            continue
+        state, parent = rest.split()[:2]
+        if name.endswith("(sandboxd-fetch") and int(parent) == vault["control"].pid and state != "Z":
+            found.append(int(path.parent.name))
+    return found
+
+
+def wait_asker(vault):
+    return wait_until(lambda: askers(vault), 30, "a program asks the provider")[0]
+
+
+def test_who_asks_has_no_rights_shows_no_secret_and_dies_with_sandboxd(vault, login):
+    hang_in_a_renewal(vault, login)
+    proc = Path(f"/proc/{wait_asker(vault)}")
+    status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
+    assert set(status["Uid"].split()) == set(status["Gid"].split()) == {"65534"}, status
+    assert status["Groups"].split() == [] and status["NoNewPrivs"].strip() == "1"
+    assert {int(status[name], 16) for name in ("CapEff", "CapPrm", "CapInh", "CapAmb")} == {0}
+    assert os.stat(proc / "environ").st_uid == 0, "not dumpable: what it holds is root's"
+    limits = (proc / "limits").read_text().splitlines()
+    for name in ("Max core file size", "Max file size"):
+        assert [line[len(name) :].split()[:2] for line in limits if line.startswith(name)] == [["0", "0"]], limits
+    assert (proc / "cmdline").read_bytes() == b"sandboxd-fetch\0"
+    login.renew_mode, login.expires_in = None, LONG
+    vault["control"].kill9()
+    wait_until(lambda: not proc.exists(), 10, "it went along")
+    vault["control"].start()
+    vault.wait_ready()
+    wait_until(lambda: provider(vault, "anthropic")["status"] == "connected" and not renewing(vault), 60, "renewed afterwards")
+
+
+def test_a_renewal_goes_on_after_who_asks_was_killed(vault, login):
+    hang_in_a_renewal(vault, login)
+    asked = login.count("refresh_token")
+    login.renew_mode, login.expires_in = None, LONG
+    os.kill(wait_asker(vault), signal.SIGKILL)
+    wait_until(lambda: "could not be renewed yet" in (provider(vault, "anthropic")["message"] or ""), 10, "it says so")
+    assert "signal 9" in provider(vault, "anthropic")["message"]
+    wait_until(lambda: login.count("refresh_token") == asked + 1 and not renewing(vault), 40, "it is tried again, once")
+    assert provider(vault, "anthropic")["status"] == "connected"
+
+
+def test_who_asks_and_hangs_is_killed_in_time(vault, login):
+    good = vault.secret("good-")
+    own = {"kind": "anthropic-compatible", "base_url": login.base_url, "label": "Stub"}
+    assert vault.api.call("PUT", "/v1/providers/stub", own).status_code == 200
+    login.good_keys = {good}
+    login.check_seconds = 60
+    answers = []
+    thread = threading.Thread(
+        target=lambda: answers.append(vault.api.post("/v1/providers/stub/api-key", {"api_key": good, "check": True}, timeout=60))
+    )
+    thread.start()
+    pid = wait_asker(vault)
+    os.kill(pid, signal.SIGSTOP)
+    thread.join()
+    login.check_seconds = 0
+    error = assert_error(answers[0], 504, "timeout")
+    assert "did not end in time" in error["message"], error
+    assert not Path(f"/proc/{pid}").exists(), "killed and waited for"
+    assert provider(vault, "stub")["status"] == "not_connected"
+    assert vault.api.delete("/v1/providers/stub").status_code == 204
+
+
 def test_disconnect_wipes_key_and_login(vault, login):
     connect(vault, login)
     path = vault.data / "agent-auth" / "anthropic.box"
@@ -244,7 +321,9 @@ def test_a_key_is_checked_when_asked_and_refused_in_the_providers_words(vault, l
     answer = vault.api.post("/v1/providers/stub/api-key", {"api_key": bad, "check": True})
     assert bad not in answer.text, "words that quote the key are left out"
     assert vault.api.post("/v1/providers/stub/api-key", {"api_key": good, "check": True}).status_code == 200
-    assert vault.api.post("/v1/providers/stub/check").status_code == 200
+    login.list_bytes = 4 << 20
+    assert vault.api.post("/v1/providers/stub/check").status_code == 200, "a long list of models is no fault"
+    login.list_bytes = 0
     login.good_keys = set()
     assert_error(vault.api.post("/v1/providers/stub/check"), 422, "key_refused")
     first = provider(vault, "stub")["key_id"]

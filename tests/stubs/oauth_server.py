@@ -6,7 +6,7 @@
         server.authorize_url       # the page that a real browser opens: it shows the same
         server.asked               # grant types so far, oldest first
 
-`mode` decides what the token endpoint does next: ok, refuse, hang, error, garbage, trickle; `renew_mode`, when it is
+`mode` decides what the token endpoint does next: ok, refuse, hang, error, garbage, large, redirect, trickle; `renew_mode`, when it is
 set, does so for renewals. Refresh
 tokens rotate and are good once; a used one is refused, as the real ones do.
 
@@ -27,6 +27,7 @@ from urllib.parse import parse_qs, urlsplit
 
 HANG_SECONDS_MAX = 120
 TRICKLE_SECONDS = 0.05
+LARGE_BYTES = 8 << 20
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -43,8 +44,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         sent = (self.headers.get("authorization") or "").removeprefix("Bearer ") or self.headers.get("x-api-key", "")
         stub.checked.append(dict(self.headers.items()))
+        stub.go_on.wait(stub.check_seconds)
         if sent in stub.good_keys:
-            self._json(200, {"data": []})
+            self._json(200, {"data": ["x" * stub.list_bytes]})
         else:
             self._json(401, {"error": {"message": stub.refusal.replace("KEY", sent)}})
 
@@ -67,6 +69,13 @@ class Handler(BaseHTTPRequestHandler):
             self._json(500, {"error": "overloaded"})
         elif mode == "garbage":
             self._send(200, b"<html>not a token</html>")
+        elif mode == "large":
+            self._json(200, {**stub.answer(body)[1], "padding": "x" * LARGE_BYTES})
+        elif mode == "redirect":
+            self.send_response(307)
+            self.send_header("location", stub.base_url + "/elsewhere")
+            self.send_header("content-length", "0")
+            self.end_headers()
         elif mode == "refuse":
             self._json(400, {"error": "invalid_grant", "error_description": "that grant is not known here"})
         else:
@@ -97,6 +106,8 @@ class OAuthServer:
         self.expires_in = 3600
         self.asked = []
         self.checked = []
+        self.list_bytes = 0  # of the models that a good key sees
+        self.check_seconds = 0  # before a key is judged
         self.good_keys = set()
         self.refusal = "the key KEY is not one of ours"
         self.go_on = threading.Event()
