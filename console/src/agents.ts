@@ -35,7 +35,9 @@ function agent_word(agent: Agent): [string, Tone] {
 
 function model_text(agent: Agent, label_of: (provider: string) => string): string {
     if (!agent_is_ready(agent)) {
-        return "It cannot reach a model yet. Connect one of these providers:";
+        return agent.status === "reconnect"
+            ? "It cannot reach a model until one of these providers is connected again:"
+            : "It cannot reach a model yet. Connect one of these providers:";
     }
     const provider = default_provider(agent) ?? agent.provider ?? "";
     const model = (agent.providers ?? []).find((one) => one.provider === provider)?.default_model;

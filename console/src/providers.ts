@@ -28,7 +28,7 @@ function method_text(provider: Provider): string {
         return `API key set${since}`;
     }
     if (provider.method === "login") {
-        const until = provider.expires_at
+        const until = provider.expires_at && provider.status === "connected"
             ? `, its token is good until ${format_time(provider.expires_at)} and renewed before`
             : "";
         return `Login${since}${until}`;
@@ -152,7 +152,8 @@ function provider_row(first: Provider, context: ProviderContext): Row {
             label_button(connect.button, connect_label(latest), latest);
             label_button(check, "Check", latest);
             label_button(disconnect, "Disconnect", latest);
-            show(check, latest.can_check && (connected || latest.keyless));
+            const usable = latest.status === "connected" || latest.status === "keyless";
+            show(check, latest.can_check && usable);
             show(disconnect, connected);
             own.update(latest);
             const agent = latest.can_login ? context.agent_of(latest.id) : undefined;
