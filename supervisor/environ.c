@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/mem.h"
+
 struct list {
     char **vars;
     size_t count;
@@ -97,6 +99,9 @@ char **environ_build(const struct environ_options *options)
     for (size_t i = 0; options->settings && options->settings[i]; i++) {
         list_set(&l, options->settings[i]);
     }
+    for (size_t i = 0; options->config && options->config[i]; i++) {
+        list_set(&l, options->config[i]);
+    }
     /* Last: a setting called PORT would leave the preview waiting for a port nobody opens. */
     if (options->port != 0) {
         list_set_port(&l, options->port);
@@ -126,6 +131,13 @@ char **environ_copy(const struct record *r, const char *key, size_t max)
         count++;
     }
     return list;
+}
+
+void environ_wipe(char **env)
+{
+    for (size_t i = 0; env && env[i]; i++) {
+        mem_wipe(env[i], strlen(env[i]));
+    }
 }
 
 void environ_free(char **env)

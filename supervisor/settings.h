@@ -11,3 +11,7 @@ int settings_parse(const struct record *r, struct app_settings *ret, struct err 
 void settings_done(struct app_settings *s);
 /* Whether a process that runs with one would run the same with the other. */
 bool settings_same_env(const struct app_settings *a, const struct app_settings *b);
+/* Wipes and frees; zeroed afterwards. */
+void settings_config_done(struct app_config *c);
+/* Of the secrets of both; NULL: there are none. The caller frees it. */
+struct mask *settings_mask(const struct app_config *now, const struct app_config *before);
