@@ -54,6 +54,7 @@ static char **app_make_env(void *ctx, const struct process *p)
         .base = a->env,
         .settings = (const char *const *)a->settings.env,
         .config = (const char *const *)a->settings.config.vars,
+        .secrets = (const char *const *)a->settings.config.secrets,
         .port = p->is_web ? app_web_port(a) : 0,
     };
 

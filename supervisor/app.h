@@ -28,13 +28,13 @@ enum app_phase {
     APP_FAILED
 };
 
-/* What the owner gave the app: variables for its processes, and what its output must not show. The
- * strings are owned. */
+/* What the owner gave the app. The lists are owned and ended by NULL; NULL: none. */
 struct app_config {
     bool is_given;   /* a `configure` brought it; without it processes start with none */
     int64_t version; /* told back, so that everybody knows which one is in force */
-    char **vars;     /* KEY=value, ended by NULL */
-    char **secrets;  /* values, ended by NULL */
+    char **vars;     /* KEY=value */
+    char **secrets;  /* KEY=value, and no output may show the value */
+    char **masks;    /* values that no output may show, and no process gets */
 };
 
 /* Of the control plane; the strings are owned. */
@@ -66,7 +66,8 @@ struct app {
     bool stopping;
     struct app_settings settings;
     struct app_config config_before; /* of which a process that is being ended may still speak */
-    struct mask *mask;               /* owned: the secrets of both; NULL: none */
+    char **masks_since; /* told since this one is in force; owned, as `masks`; NULL: none */
+    struct mask *mask;  /* owned: of all these; NULL: none */
     struct process processes[APP_PROCESSES_MAX];
     uint16_t manifest_port;         /* 0: the manifest says none */
     char problem[APP_DETAIL_BYTES]; /* why there is no (new) manifest or no seed; "" when all is

@@ -17,7 +17,8 @@ struct environ_options {
     const char *const *base;     /* PID 1's environment, ended by NULL */
     const char *const *settings; /* the app's, KEY=value, ended by NULL; win over the base */
     const char *const *config;   /* what the owner gave it, the same; NULL: nothing */
-    uint16_t port;               /* 0: no PORT and HOST */
+    const char *const *secrets;
+    uint16_t port; /* 0: no PORT and HOST */
 };
 
 /* A list ended by NULL, or NULL without memory. The caller frees it with environ_free. */

@@ -12,7 +12,7 @@
 #include "supervisor/seed.h"
 
 #define SETTINGS_ENV_MAX    256
-#define SETTINGS_CONFIG_MAX 256 /* variables; secrets are as many at most */
+#define SETTINGS_CONFIG_MAX 128 /* of each kind */
 
 static int parse_template(const struct record *r, struct app_settings *s, struct err *e)
 {
@@ -86,12 +86,13 @@ static int parse_config(const struct record *r, struct app_config *c, struct err
     c->version = version;
     c->vars = environ_copy(r, "config", SETTINGS_CONFIG_MAX);
     c->secrets = environ_copy(r, "secret", SETTINGS_CONFIG_MAX);
-    if (!c->vars || !c->secrets) {
+    c->masks = environ_copy(r, "mask", SETTINGS_CONFIG_MAX);
+    if (!c->vars || !c->secrets || !c->masks) {
         return err_set(e, ERR_INVALID, 0,
-                       "configure: config or secret holds a NUL, or more than %d of them",
+                       "configure: config, secret or mask holds a NUL, or more than %d of them",
                        SETTINGS_CONFIG_MAX);
     }
-    return parse_pairs(c->vars, "config", e);
+    return parse_pairs(c->vars, "config", e) != 0 ? -1 : parse_pairs(c->secrets, "secret", e);
 }
 
 int settings_parse(const struct record *r, struct app_settings *ret, struct err *e)
@@ -107,33 +108,13 @@ int settings_parse(const struct record *r, struct app_settings *ret, struct err 
 
 void settings_config_done(struct app_config *c)
 {
-    environ_wipe(c->vars);
-    environ_wipe(c->secrets);
-    environ_free(c->vars);
-    environ_free(c->secrets);
+    char **lists[] = {c->vars, c->secrets, c->masks};
+
+    for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
+        environ_wipe(lists[i]);
+        environ_free(lists[i]);
+    }
     *c = (struct app_config){0};
-}
-
-static size_t settings_count(char *const *list)
-{
-    size_t count = 0;
-
-    while (list && list[count]) {
-        count++;
-    }
-    return count;
-}
-
-struct mask *settings_mask(const struct app_config *now, const struct app_config *before)
-{
-    size_t first = settings_count(now->secrets);
-    size_t count = first + settings_count(before->secrets);
-    struct str *values AUTOFREE = mem_calloc(count + 1, sizeof(*values));
-
-    for (size_t i = 0; i < count; i++) {
-        values[i] = str_of(i < first ? now->secrets[i] : before->secrets[i - first]);
-    }
-    return mask_new(values, count);
 }
 
 void settings_done(struct app_settings *s)

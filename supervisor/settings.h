@@ -13,5 +13,3 @@ void settings_done(struct app_settings *s);
 bool settings_same_env(const struct app_settings *a, const struct app_settings *b);
 /* Wipes and frees; zeroed afterwards. */
 void settings_config_done(struct app_config *c);
-/* Of the secrets of both; NULL: there are none. The caller frees it. */
-struct mask *settings_mask(const struct app_config *now, const struct app_config *before);

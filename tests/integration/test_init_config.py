@@ -32,11 +32,9 @@ APP = {
 GIVEN = [
     ("web_port", 3000),
     ("config_version", 3),
-    ("config", f"API_KEY={SECRET}"),
-    ("config", f"PEM={LINES}"),
     ("config", "COLOUR=green"),
-    ("secret", SECRET),
-    ("secret", LINES),
+    ("secret", f"API_KEY={SECRET}"),
+    ("secret", f"PEM={LINES}"),
 ]
 
 
@@ -114,26 +112,24 @@ def test_another_one_starts_the_processes_anew(sandbox):
     control = sandbox.control
     wait_open(sandbox)
     control.forget()
-    control.configure(
-        ("web_port", 3000), ("config_version", 4), ("config", "API_KEY=another-secret"), ("secret", "another-secret")
-    )
+    control.configure(("web_port", 3000), ("config_version", 4), ("secret", "API_KEY=another-secret"))
     control.wait("phase", phase="running", config_version="4")
     control.wait("process", name="web", state="running", restarts="1")
     wait_open(sandbox)
     assert answer(sandbox).endswith(b"KEY=another-secret")
     # The same again starts nothing.
     pids = sandbox.running("server.py")
-    control.send("configure", ("web_port", 3000), ("config_version", 4), ("config", "API_KEY=another-secret"))
+    control.send("configure", ("web_port", 3000), ("config_version", 4), ("mask", "of-an-agent"))
     control.send("ping", ("n", 1))
     control.wait("pong", n="1")
     time.sleep(0.2)
     assert sandbox.running("server.py") == pids
     # Those of before are not shown either: a process that was told to end may still speak of them.
-    sandbox.put("server.py", f"print('old {SECRET} and another-secret', flush=True)\n" + APP["server.py"])
+    sandbox.put("server.py", f"print('old {SECRET} and another-secret, of-an-agent', flush=True)\n" + APP["server.py"])
     control.forget()
     control.send("restart", ("name", "web"))
     control.wait("process", name="web", state="running", restarts="2")
-    assert "old *** and ***" in sandbox.logs()
+    assert "old *** and ***, ***" in sandbox.logs()
     assert SECRET not in sandbox.logs() and "another-secret" not in sandbox.logs()
 
 
@@ -141,8 +137,8 @@ def test_a_record_that_is_wrong_changes_nothing(sandbox):
     control = sandbox.control
     wait_open(sandbox)
     pids = sandbox.running("server.py")
-    control.send("configure", ("web_port", 3000), ("config_version", 9), ("config", f"A B={SECRET}"))
+    control.send("configure", ("web_port", 3000), ("config_version", 9), ("secret", f"A B={SECRET}"))
     said = control.wait("error")
-    assert "config" in said.get("message") and SECRET not in said.get("message")
+    assert "secret is not" in said.get("message") and SECRET not in said.get("message")
     assert sandbox.running("server.py") == pids
     assert SECRET not in sandbox.logs()

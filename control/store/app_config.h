@@ -1,0 +1,41 @@
+/*
+ * What owners gave their apps: one sealed value a row, and the number of the last change that
+ * processes can see. Any thread.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "control/store/db.h"
+#include "lib/ulid.h"
+
+#define APP_CONFIG_COUNT_MAX 100          /* of one app */
+#define APP_CONFIG_BYTES_MAX (32L * 1024) /* of one app: keys and values; a record holds them all */
+
+struct app_config_row {
+    const char *key;
+    const char *scope; /* runtime, agent, both */
+    bool sensitive;
+    const char *box;
+    int64_t bytes;   /* of key and value */
+    int64_t version; /* of its last change that processes can see; 0: they never saw it */
+    int64_t created_at;
+    int64_t updated_at;
+};
+
+/* All of an app by key, and its version, as of one moment. Lives in the arena. ERR_NOT_FOUND: no
+ * such app. */
+int app_config_list(struct db *db, const struct ulid *app, struct arena *a,
+                    struct app_config_row **ret, size_t *ret_count, int64_t *ret_version,
+                    struct err *e) MUST_CHECK;
+/* Stores one; is_seen: processes can see the change, the app's version rises. created_at counts for
+ * a new one only; version is ours. ERR_LIMIT, ERR_NOT_FOUND. */
+int app_config_put(struct db *db, const struct ulid *app, const struct app_config_row *row,
+                   bool is_seen, struct err *e) MUST_CHECK;
+/* ERR_NOT_FOUND. */
+int app_config_remove(struct db *db, const struct ulid *app, const char *key, bool is_seen,
+                      struct err *e) MUST_CHECK;
+/* The app's version alone. ERR_NOT_FOUND. */
+int app_config_version(struct db *db, const struct ulid *app, int64_t *ret, struct err *e)
+    MUST_CHECK;
