@@ -85,6 +85,7 @@ enum api_wait_kind {
     API_WAIT_CREATE,
     API_WAIT_START,
     API_WAIT_STOP,
+    API_WAIT_APPLY, /* the ticket is a version of the app's config */
     API_WAIT_DELETE,
     API_WAIT_APP_DELETE
 };
@@ -108,6 +109,8 @@ void api_provider_event(struct api *api, const struct http_request *r, const cha
                         const char *provider);
 /* Appends what was spent, as counters. */
 void api_metrics_usage(struct api *api, struct arena *a, struct buf *out);
+/* Do the processes of that sandbox run with something else than what is stored? */
+bool api_config_changed(const struct api *api, const struct ulid *app, const struct ulid *sandbox);
 
 /* ---- handlers, by file ---- */
 
@@ -156,6 +159,11 @@ void api_app_budget_delete(struct http_request *r, struct http_response *p, void
 void api_prices_list(struct http_request *r, struct http_response *p, void *ctx);
 void api_prices_put(struct http_request *r, struct http_response *p, void *ctx);
 void api_prices_delete(struct http_request *r, struct http_response *p, void *ctx);
+void api_app_config_list(struct http_request *r, struct http_response *p, void *ctx);
+void api_app_config_get(struct http_request *r, struct http_response *p, void *ctx);
+void api_app_config_put(struct http_request *r, struct http_response *p, void *ctx);
+void api_app_config_delete(struct http_request *r, struct http_response *p, void *ctx);
+void api_sandboxes_apply_config(struct http_request *r, struct http_response *p, void *ctx);
 void api_healthz(struct http_request *r, struct http_response *p, void *ctx);
 void api_readyz(struct http_request *r, struct http_response *p, void *ctx);
 void api_metrics(struct http_request *r, struct http_response *p, void *ctx);

@@ -148,6 +148,7 @@ void render_sandbox(struct json_writer *w, const struct api *api, const struct h
     json_text(w, "preview_url", api_preview_url(api, r, &row->id, row->web_port));
     render_preview(w, api, row);
     render_idle(w, api, &row->id);
+    json_bool(w, "config_changed_since_start", api_config_changed(api, &row->app_id, &row->id));
     json_text(w, "image", row->image);
     if (row->memory_bytes > 0) {
         json_int(w, "memory_limit_bytes", row->memory_bytes);

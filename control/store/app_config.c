@@ -64,10 +64,9 @@ int app_config_version(struct db *db, const struct ulid *app, int64_t *ret, stru
 static int config_check_room(struct db_conn *conn, const struct ulid *app,
                              const struct app_config_row *row, struct err *e)
 {
-    struct db_rows *rows =
-        db_query(conn, e,
-                 "SELECT count(*),coalesce(sum(bytes),0) FROM app_config WHERE app_id=? AND key<>?",
-                 "ss", app->text, row->key);
+    struct db_rows *rows = db_query(
+        conn, e, "SELECT count(*),coalesce(sum(bytes),0) FROM app_config WHERE app_id=? AND key<>?",
+        "ss", app->text, row->key);
     int rc = rows ? db_next(rows, e) : -1;
     int64_t count = rc > 0 ? db_int(rows, 0) : 0;
     int64_t bytes = rc > 0 ? db_int(rows, 1) : 0;
@@ -92,12 +91,12 @@ static int config_check_room(struct db_conn *conn, const struct ulid *app,
 static int config_count_change(struct db_conn *conn, const struct ulid *app, bool is_seen,
                                struct err *e)
 {
-    if (db_exec(conn, e, "UPDATE app SET config_version=config_version+?1 WHERE id=?2 AND deleting=0",
-                "is", (int64_t)is_seen, app->text) != 0) {
+    if (db_exec(conn, e,
+                "UPDATE app SET config_version=config_version+?1 WHERE id=?2 AND deleting=0", "is",
+                (int64_t)is_seen, app->text) != 0) {
         return -1;
     }
-    return db_changes(conn) > 0 ? 0
-                                : err_set(e, ERR_NOT_FOUND, 0, "there is no app %s", app->text);
+    return db_changes(conn) > 0 ? 0 : err_set(e, ERR_NOT_FOUND, 0, "there is no app %s", app->text);
 }
 
 static int config_put(struct db_conn *conn, const struct ulid *app,

@@ -10,8 +10,10 @@
 #include "control/store/db.h"
 #include "lib/ulid.h"
 
-#define APP_CONFIG_COUNT_MAX 100          /* of one app */
-#define APP_CONFIG_BYTES_MAX (32L * 1024) /* of one app: keys and values; a record holds them all */
+#define APP_CONFIG_COUNT_MAX 100 /* of one app */
+#define APP_CONFIG_BYTES_MAX                                             \
+    (32L * 1024) /* of one app: keys and values; a record holds them all \
+                  */
 
 struct app_config_row {
     const char *key;

@@ -194,6 +194,21 @@ const char *const schema_migrations[] = {
     " base_url TEXT NOT NULL,"
     " default_model TEXT NOT NULL,"
     " keyless INTEGER NOT NULL"
+    ") STRICT, WITHOUT ROWID;"
+    /* What owners gave their apps, sealed. version: the app's config_version of the last change
+       that its processes can see. */
+    "ALTER TABLE app ADD COLUMN config_version INTEGER NOT NULL DEFAULT 0;"
+    "CREATE TABLE app_config ("
+    " app_id TEXT NOT NULL REFERENCES app(id) ON DELETE CASCADE,"
+    " key TEXT NOT NULL,"
+    " scope TEXT NOT NULL CHECK (scope IN ('runtime','agent','both')),"
+    " sensitive INTEGER NOT NULL,"
+    " box TEXT NOT NULL,"
+    " bytes INTEGER NOT NULL,"
+    " version INTEGER NOT NULL,"
+    " created_at INTEGER NOT NULL,"
+    " updated_at INTEGER NOT NULL,"
+    " PRIMARY KEY (app_id, key)"
     ") STRICT, WITHOUT ROWID;",
 };
 

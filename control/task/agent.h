@@ -31,6 +31,7 @@ struct agent_run {
     const char *const *other_models; /* that earlier runs may have used, ended by NULL; or NULL */
     const char *session;             /* conversation to go on with, "" for a new one */
     const char *token;               /* task token, the only credential the container ever sees */
+    const char *const *config;       /* what the owner gave agents, KEY=value, ended by NULL */
     const char *prompt;
     struct arena *arena;
     /* out */

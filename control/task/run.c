@@ -6,6 +6,7 @@
 #include "control/http/http.h"
 #include "control/store/events.h"
 #include "control/task/service.h"
+#include "control/vault/app_config.h"
 #include "lib/clock.h"
 #include "lib/json_write.h"
 #include "lib/log.h"
@@ -60,6 +61,7 @@ void run_drop(struct task_service *s, struct box *b)
     }
     free(run->token);
     free(run->token_box);
+    masking_done(run);
     agent_state_done(&run->state);
     buf_done(&run->line);
     buf_done(&run->err_tail);
@@ -211,6 +213,18 @@ static void run_send_stdin(struct buf *out, const struct ulid *id, struct str te
     }
 }
 
+/* What drives the agent wins over what the owner gave it. */
+static bool run_env_has(const char *const *env, const char *pair)
+{
+    size_t len = (size_t)(str_find(str_of(pair), '=') + 1);
+    for (size_t i = 0; env[i]; i++) {
+        if (strncmp(env[i], pair, len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int run_send_start(struct task_service *s, struct box *b, const struct agent_run *a)
 {
     BUF_AUTO(out, RUN_RECORDS_MAX);
@@ -223,6 +237,11 @@ static int run_send_start(struct task_service *s, struct box *b, const struct ag
     }
     for (size_t i = 0; a->env[i]; i++) {
         record_adds(&w, "env", a->env[i]);
+    }
+    for (size_t i = 0; a->config[i]; i++) {
+        if (!run_env_has(a->env, a->config[i])) {
+            record_adds(&w, "env", a->config[i]);
+        }
     }
     record_adds(&w, "cwd", RUN_CWD);
     record_addn(&w, "timeout_ms", left_ms > 1 ? left_ms : 1);
@@ -308,6 +327,9 @@ static int run_fill(struct task_service *s, struct box *b, struct prepare_job *j
     job->run.model = arena_strdup(job->arena, job->run.model);
     job->run.provider = arena_str(job->arena, provider);
     if (run_fill_provider(s, run, &job->run, e) != 0) {
+        return -1;
+    }
+    if (vault_config_agent_env(s->vault, &run->app_id, job->arena, &job->run.config, e) != 0) {
         return -1;
     }
     job->run.other_models = run_other_models(s, run, job->arena);

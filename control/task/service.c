@@ -346,6 +346,12 @@ static void hook_close(void *ctx, const struct ulid *id)
     }
 }
 
+static void hook_tell(void *ctx, const struct ulid *id, struct buf *frames)
+{
+    struct task_service *s = ctx;
+    channel_tell(s->channel, id, frames);
+}
+
 static void hook_changed(void *ctx, const struct ulid *id)
 {
     struct task_service *s = ctx;
@@ -468,8 +474,11 @@ int task_service_start(const struct config *config, struct db *db,
         free(s);
         return -1;
     }
-    struct sandbox_channel_hooks hooks = {
-        .listen = hook_listen, .close = hook_close, .changed = hook_changed, .ctx = s};
+    struct sandbox_channel_hooks hooks = {.listen = hook_listen,
+                                          .close = hook_close,
+                                          .tell = hook_tell,
+                                          .changed = hook_changed,
+                                          .ctx = s};
     sandbox_set_hooks(sandboxes, &hooks);
     vault_on_refusal(vault, hook_refused, s);
     s->preparer = thread_start("task-prepare", prepare_run, s);

@@ -14,6 +14,7 @@
 #include "control/task/channel.h"
 #include "control/task/task.h"
 #include "control/vault/vault.h"
+#include "lib/mask.h"
 #include "lib/record.h"
 
 #define TASK_QUEUE_MAX       64    /* open tasks of one sandbox */
@@ -32,6 +33,7 @@
 #define TASK_ERR_TAIL_BYTES  2048
 #define TASK_MODEL_BYTES_MAX 200
 #define TASK_KILL_WAIT_MS    1500 /* after a signal 9: for the engine's next reading */
+#define RUN_MASKS_MAX        8    /* changes of what an app is given, in one task */
 #define TASK_SEQ_BITS        40   /* of line_seq; the attempt stands above them */
 
 enum run_stage {
@@ -70,8 +72,12 @@ struct run {
     bool too_long;      /* … which is not kept */
     int64_t parts_from; /* seq before the first part */
     struct buf err_tail;
-    char *token;     /* owned; wiped */
-    char *token_box; /* owned: the same, sealed */
+    struct mask *masks[RUN_MASKS_MAX]; /* owned: what its lines may not show */
+    size_t mask_count;
+    uint64_t masks_of; /* changes of what owners gave, 0: not looked yet */
+    bool err_in_parts; /* the rest of a long line of stderr is left out */
+    char *token;       /* owned; wiped */
+    char *token_box;   /* owned: the same, sealed */
 
     char model[TASK_MODEL_BYTES_MAX + 1]; /* as given, or as chosen */
     bool given;                           /* by the person: no other one is tried */
@@ -262,6 +268,15 @@ int models_check(struct task_service *s, const struct vault_agent *agent, const 
 /* ---- lines.c ---- */
 /* Deals with records of one run, in order; all of them are for the box's run or for nothing. */
 void lines_take(struct task_service *s, struct box *b, struct note *const *notes, size_t count);
+
+/* ---- masking.c ---- */
+/* Learns what the app was given since the last look. Reads the database when there was a change. */
+int masking_refresh(struct task_service *s, struct run *run, struct err *e) MUST_CHECK;
+/* The line without it; in out, of MASKING_TEXT_MAX, when something is to be masked. JSON stays
+ * JSON; what is too long is left out. */
+#define MASKING_TEXT_MAX (16UL << 20)
+struct str masking_apply(const struct run *run, struct str text, struct buf *out);
+void masking_done(struct run *run);
 
 /* ---- outcome.c ---- */
 struct outcome {

@@ -12,13 +12,13 @@
 #include "lib/arena.h"
 #include "lib/err.h"
 #include "lib/mask.h"
+#include "lib/record.h"
 #include "lib/str.h"
 #include "lib/ulid.h"
 
 #define APP_CONFIG_KEY_BYTES_MAX   128
 #define APP_CONFIG_VALUE_BYTES_MAX 16384
 
-struct record_writer;
 struct vault;
 
 /* Who gets it in the environment. */
@@ -74,14 +74,18 @@ int vault_config_set(struct vault *v, const struct ulid *app,
 int vault_config_remove(struct vault *v, const struct ulid *app, struct str key, struct err *e)
     MUST_CHECK;
 
-/* Adds `config_version`, `config` and `secret` to a `configure` record, values in the clear: the
- * caller wipes its buffer. */
+/* Adds to a `configure` record what a boot starts with: `config_version`, `config`, `secret` and
+ * `mask`, values in the clear: the caller wipes its buffer. */
 int vault_config_add(struct vault *v, const struct ulid *app, struct record_writer *w,
                      int64_t *ret_version, struct err *e) MUST_CHECK;
+/* Adds what no output may show, beside the version that is in force and stays so. */
+int vault_config_add_masks(struct vault *v, const struct ulid *app, int64_t in_force,
+                           struct record_writer *w, struct err *e) MUST_CHECK;
 /* KEY=value of scope agent, ended by NULL, in the arena. */
 int vault_config_agent_env(struct vault *v, const struct ulid *app, struct arena *a,
                            const char *const **ret, struct err *e) MUST_CHECK;
-/* Of all sensitive values and what `before` masks not any more is not kept; NULL: none. The caller
- * frees it. */
+/* Of all sensitive values; NULL: there are none. The caller frees it. */
 int vault_config_mask(struct vault *v, const struct ulid *app, struct mask **ret, struct err *e)
     MUST_CHECK;
+/* Rises with every change of any app: a mask that is older may lack something. */
+uint64_t vault_config_changes(const struct vault *v);

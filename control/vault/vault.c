@@ -18,6 +18,7 @@ static void vault_free(struct vault *v)
     mem_wipe(v->preview_seed, sizeof(v->preview_seed));
     (void)pthread_mutex_destroy(&v->lock);
     (void)pthread_mutex_destroy(&v->keys_lock);
+    (void)pthread_mutex_destroy(&v->config_lock);
     free(v);
 }
 
@@ -30,6 +31,7 @@ int vault_start(const struct config *config, struct db *db, struct vault **ret, 
     v->listen_fd = -1;
     (void)pthread_mutex_init(&v->lock, NULL);
     (void)pthread_mutex_init(&v->keys_lock, NULL);
+    (void)pthread_mutex_init(&v->config_lock, NULL);
     if (vault_load_registry(v, e) != 0 || prices_load(v, e) != 0 || vault_load_master(v, e) != 0 ||
         vault_load_preview_key(v, e) != 0 || vault_load_keys(v, e) != 0 || spend_start(v, e) != 0 ||
         vault_broker_start(v, e) != 0) {

@@ -118,6 +118,9 @@ struct vault {
     void (*refused)(void *ctx, const struct ulid *task);
     void *refused_ctx;
 
+    pthread_mutex_t config_lock; /* one who changes what owners give their apps at a time */
+    atomic_uint_fast64_t config_changes;
+
     atomic_bool stopping;
     int wake_fd;
     int listen_fd;
