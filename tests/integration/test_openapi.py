@@ -79,6 +79,7 @@ def some_traffic(stack, oauth):
         ("POST", f"/v1/sandboxes/{sandbox['id']}/start", None),
         ("POST", f"/v1/sandboxes/{sandbox['id']}/preview-ticket", {}),
         ("POST", f"/v1/sandboxes/{sandbox['id']}/keep-alive", {"seconds": 60}),
+        ("POST", f"/v1/sandboxes/{sandbox['id']}/watching", None),
         ("POST", "/v1/presets/node-http/image", None),
         ("POST", "/v1/agents/claude-code/api-key", {"api_key": stack.secret("sk-ant-")}),
         ("POST", "/v1/agents/claude-code/disconnect", None),
@@ -205,7 +206,8 @@ def test_every_described_operation_worked(described):
         for method, operation in operations.items()
         if method in METHODS and "text/event-stream" not in operation["responses"].get("200", {}).get("content", {})
     }
-    assert not wanted - worked
+    missing = sorted(wanted - worked)
+    assert not missing
 
 
 def test_events_of_a_task_are_described(described, some_traffic):
