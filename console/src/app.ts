@@ -5,6 +5,7 @@
  */
 import { ApiError, api_get, api_post, problem_of } from "./api.ts";
 import { app_actions } from "./apps.ts";
+import { app_config_card } from "./config.ts";
 import { fill, h, keep_list, set_attribute, set_text, show } from "./dom.ts";
 import { sandbox_word, task_is_over } from "./format.ts";
 import { type Launch, give_up_launch, launch_of, listen_launches, retry_launch } from "./launch.ts";
@@ -51,6 +52,7 @@ export function app_page(app_id: string, set_title: (title: string) => void): Pa
     const action_problem = problem_box(); /* its own: a poll that works clears the other */
     const side = sandbox_panel(() => poller.now());
     const spend = app_spend_card(app_id);
+    const config = app_config_card(app_id);
     const conversation = task_list(app_id, () => {
         poller.now();
         spend.refresh();
@@ -67,7 +69,7 @@ export function app_page(app_id: string, set_title: (title: string) => void): Pa
             launch.element,
             composer.element,
         ),
-        h("div", { class: "side-column" }, side.element, spend.element),
+        h("div", { class: "side-column" }, side.element, config.element, spend.element),
     );
     body.hidden = true;
     const actions = h("div", null);
@@ -101,6 +103,7 @@ export function app_page(app_id: string, set_title: (title: string) => void): Pa
             const app = await api_get<App>(`/v1/apps/${app_id}`);
             render(app);
             watching.say(app);
+            config.update(app.sandbox?.sandbox_id ?? null);
             side.update(app, app.sandbox ? await load_sandbox(app.sandbox.sandbox_id) : null);
             await conversation.refresh();
             problem.clear();
@@ -115,6 +118,7 @@ export function app_page(app_id: string, set_title: (title: string) => void): Pa
                 fill(actions);
                 poller.stop();
                 spend.stop();
+                config.stop();
             }
         }
     });
@@ -133,6 +137,7 @@ export function app_page(app_id: string, set_title: (title: string) => void): Pa
             poller.stop();
             conversation.stop();
             spend.stop();
+            config.stop();
             launch.stop();
         },
     };

@@ -195,6 +195,21 @@ export interface Budget {
     since: string | null;
 }
 
+export interface ConfigItem {
+    key: string;
+    value: string | null; /* null: it is a secret */
+    scope: string;
+    sensitive: boolean;
+    masked: boolean;
+    changed_since_start: boolean;
+}
+
+export interface ConfigList {
+    changed_since_start: boolean;
+    note: string;
+    config?: ConfigItem[];
+}
+
 export interface Price {
     provider: string;
     model: string;
