@@ -61,7 +61,7 @@ static int drop_rights(struct err *e)
     limit(RLIMIT_FSIZE, 0);
     limit(RLIMIT_CPU, MAIN_CPU_SECONDS);
     limit(RLIMIT_NOFILE, MAIN_DESCRIPTORS);
-#ifndef __SANITIZE_ADDRESS__ /* its shadow is larger than any machine */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* their shadow is larger */
     limit(RLIMIT_AS, MAIN_MEMORY_MAX);
 #endif
     /* A change of user clears both of these, so they come after it. */

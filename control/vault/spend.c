@@ -136,14 +136,15 @@ static struct spend_need spend_need_of(struct vault *v, const struct spend_reque
                                .price_known = price.known};
 }
 
-/* What runs holds of a budget. */
+/* What runs holds of a budget, but for the request itself, which may have been judged before. */
 static void spend_held(const struct vault_spend *s, const struct spend_meter *m,
-                       const struct ulid *task, struct spend_need *ret)
+                       const struct spend_request *r, struct spend_need *ret)
 {
     *ret = (struct spend_need){0};
     for (const struct spend_hold *h = s->holds; h; h = h->next) {
-        bool counts = m->scope == BUDGET_TASK ? ulid_eq(&h->task, task) : spend_counts(m, &h->app);
-        if (counts) {
+        bool counts =
+            m->scope == BUDGET_TASK ? ulid_eq(&h->task, &r->task) : spend_counts(m, &h->app);
+        if (counts && h->n != r->n) {
             ret->microusd += h->microusd;
             ret->tokens += h->tokens;
         }
@@ -206,7 +207,7 @@ static void spend_judge_meter(const struct vault_spend *s, struct spend_meter *m
         spend_refuse_budget(m, need, ret);
         return;
     }
-    spend_held(s, m, &r->task, &held);
+    spend_held(s, m, r, &held);
     int64_t left_microusd = m->limit_microusd - m->used_microusd - held.microusd - need->microusd;
     int64_t left_tokens = m->limit_tokens - m->used_tokens - held.tokens - need->tokens;
     if ((money && left_microusd < 0) || (tokens && left_tokens < 0)) {
@@ -283,6 +284,15 @@ struct spend_hold *spend_take_hold(struct vault_spend *s, int64_t n)
         }
     }
     return NULL;
+}
+
+static bool spend_is_held(const struct vault_spend *s, int64_t n)
+{
+    const struct spend_hold *h = s->holds;
+    while (h && h->n != n) {
+        h = h->next;
+    }
+    return h != NULL;
 }
 
 static void spend_hold(struct vault_spend *s, const struct spend_task *t,
@@ -409,7 +419,9 @@ static void spend_judge(struct vault *v, struct spend_task *t, const struct spen
                        SPEND_HOLDS_MAX);
         return;
     }
-    spend_judge_rate(v, t, ret);
+    if (!spend_is_held(s, r->n)) {
+        spend_judge_rate(v, t, ret);
+    }
     spend_judge_meter(s, &t->meter, r, need, ret);
     for (struct spend_meter *m = s->meters; m; m = m->next) {
         if (spend_counts(m, &t->app)) {

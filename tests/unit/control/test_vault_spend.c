@@ -378,6 +378,29 @@ static void a_task_that_is_over_asks_nothing(void **state)
     assert_int_equal(sums().requests, 1);
 }
 
+static void figures_that_come_late_take_the_place_of_the_first(void **state)
+{
+    struct spend_request late = {
+        .n = 1, .provider = CLAUDE, .model = MODEL, .input_bytes = 600, .max_tokens = 899};
+    struct spend_answer a;
+    (void)state;
+    begin(0, 1500);
+    config.requests_per_minute = 1;
+    late.task = task;
+    assert_int_equal(admit(1), SPEND_ADMITTED);
+    /* Neither what it held before nor its own first question stands in its way. */
+    spend_admit(vault, &late, &a);
+    assert_int_equal(a.verdict, SPEND_ADMITTED);
+    assert_int_equal(a.left_tokens, 1500 - 201 - 899);
+    late.max_tokens = 2000;
+    spend_admit(vault, &late, &a);
+    assert_int_equal(a.verdict, SPEND_BUDGET_REACHED);
+    late.n = 2;
+    spend_admit(vault, &late, &a);
+    assert_int_equal(a.verdict, SPEND_BUDGET_REACHED);
+    config.requests_per_minute = 0;
+}
+
 static void a_loop_is_slowed_and_then_stopped(void **state)
 {
     (void)state;
@@ -586,6 +609,7 @@ int main(void)
         TEST(requests_side_by_side_do_not_overshoot_together),
         TEST(the_holds_of_a_dead_proxy_end),
         TEST(a_task_that_is_over_asks_nothing),
+        TEST(figures_that_come_late_take_the_place_of_the_first),
         TEST(a_loop_is_slowed_and_then_stopped),
         TEST(what_is_told_again_counts_once),
         TEST(budgets_remember_over_a_restart),
