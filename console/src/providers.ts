@@ -21,17 +21,22 @@ export function connection_word(status: string): [string, Tone] {
     return STATUS_WORDS[status] ?? [status, "idle"];
 }
 
+function is_login(provider: Provider): boolean {
+    return provider.method === "login" || provider.method === "imported_login";
+}
+
 /* How it is connected, in one line. */
 function method_text(provider: Provider): string {
     const since = provider.connected_at ? ` since ${format_day(provider.connected_at)}` : "";
     if (provider.method === "api_key") {
         return `API key set${since}`;
     }
-    if (provider.method === "login") {
+    if (is_login(provider)) {
         const until = provider.expires_at && provider.status === "connected"
             ? `, its token is good until ${format_time(provider.expires_at)} and renewed before`
             : "";
-        return `Login${since}${until}`;
+        const how = provider.method === "login" ? "Login" : "Login of a CLI, imported";
+        return `${how}${since}${until}`;
     }
     return "";
 }
@@ -78,7 +83,7 @@ function provider_row(first: Provider, context: ProviderContext): Row {
             done_notice.say(
                 provider.method === null
                     ? `${provider.label} answers.`
-                    : `${provider.label} takes the ${provider.method === "login" ? "login" : "key"}.`,
+                    : `${provider.label} takes the ${is_login(provider) ? "login" : "key"}.`,
             );
         } catch (error) {
             problem.show(check_problem(provider, error));
@@ -92,7 +97,7 @@ function provider_row(first: Provider, context: ProviderContext): Row {
     function ask_disconnect(): void {
         ask({
             title: `Disconnect ${provider.label}?`,
-            text: `Its ${provider.method === "login" ? "login" : "key"} is wiped from the server. Tasks that run lose it at once.`,
+            text: `Its ${is_login(provider) ? "login" : "key"} is wiped from the server. Tasks that run lose it at once.`,
             confirm: "Disconnect",
             busy: "Disconnecting …",
             action: "disconnect the provider",
@@ -178,7 +183,7 @@ function connect_label(provider: Provider): string {
         return "Connect again";
     }
     if (provider.method !== null) {
-        return "Replace key";
+        return is_login(provider) ? "Replace login" : "Replace key";
     }
     return provider.keyless ? "Add a key" : "Connect";
 }

@@ -20,7 +20,7 @@ const char *api_credential_method(const struct vault_credential *c)
 {
     static const char *const names[] = {
         [VAULT_NO_KEY] = NULL, [VAULT_API_KEY] = "api_key", [VAULT_LOGIN] = "login"};
-    return names[c->method];
+    return c->method == VAULT_LOGIN && c->imported ? "imported_login" : names[c->method];
 }
 
 static void providers_dialects(struct json_writer *w, const struct vault_provider *p)

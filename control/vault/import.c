@@ -36,6 +36,7 @@ static int import_login(struct vault *v, const char *provider, struct str access
     }
     secret_init(&secret);
     secret.method = VAULT_LOGIN;
+    secret.imported = true;
     secret.expires_at = expires_at > 0 ? expires_at : 0;
     buf_add_str(&secret.key, access);
     buf_add_str(&secret.refresh, refresh);

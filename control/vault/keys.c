@@ -72,6 +72,7 @@ static void secret_write_json(const struct vault_secret *s, struct buf *out)
     json_int(&w, "expires_at", s->expires_at);
     json_bool(&w, "renewing", s->renewing);
     json_bool(&w, "reconnect", s->reconnect);
+    json_bool(&w, "imported", s->imported);
     json_text(&w, "message", s->message);
     json_object_end(&w);
 }
@@ -100,6 +101,7 @@ static int secret_read_json(struct str plain, struct vault_secret *ret, struct e
     (void)json_get_int(v, "expires_at", &ret->expires_at);
     (void)json_get_bool(v, "renewing", &ret->renewing);
     (void)json_get_bool(v, "reconnect", &ret->reconnect);
+    (void)json_get_bool(v, "imported", &ret->imported);
     return buf_ok(&ret->key) && buf_ok(&ret->refresh)
                ? 0
                : err_set(e, ERR_INVALID, 0, "what it holds is too long");
@@ -129,6 +131,7 @@ static struct vault_credential keys_told(const struct vault_secret *s)
 {
     struct vault_credential c = {.method = s->method,
                                  .reconnect = s->reconnect,
+                                 .imported = s->imported,
                                  .connected_at = s->connected_at,
                                  .expires_at = s->expires_at};
     (void)snprintf(c.key_id, sizeof(c.key_id), "%s", s->key_id);

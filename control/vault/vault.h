@@ -128,6 +128,7 @@ enum vault_method {
 struct vault_credential {
     enum vault_method method;
     bool reconnect;    /* the login was refused: only a new one helps */
+    bool imported;     /* a CLI elsewhere holds the same login */
     char message[256]; /* why, in the provider's words; or why a renewal fails for now */
     char key_id[ULID_LEN + 1];
     int64_t connected_at;

@@ -74,6 +74,7 @@ struct vault_secret {
     int64_t expires_at;
     bool renewing; /* a renewal was asked for and its answer is not stored */
     bool reconnect;
+    bool imported;
     char message[256];
 };
 

@@ -166,7 +166,7 @@ test("a login opens the provider's page and takes its code once", async () => {
 
 test("a code that is refused says why and begins anew", async () => {
     const anthropic = card("anthropic");
-    await anthropic.getByRole("button", { name: /^Replace key/ }).click();
+    await anthropic.getByRole("button", { name: "Replace login: Anthropic" }).click();
     await anthropic.getByRole("button", { name: "Sign in with Claude" }).click();
     await anthropic.getByLabel(/The code that the page shows/).fill(secret("code-") + "#nonsense");
     await anthropic.getByRole("button", { name: "Finish signing in" }).click();
@@ -195,6 +195,7 @@ test("a login that its provider ended is one clear state, with the way out", asy
     const anthropic = card("anthropic");
     await expect(anthropic).toContainText("that grant is not known here", { timeout: 40_000 });
     await expect(anthropic.locator(".badge")).toHaveText("Reconnect");
+    await expect(anthropic).toContainText("Login of a CLI, imported since");
     await expect(anthropic.getByRole("button", { name: "Connect again: Anthropic" })).toBeVisible();
     await expect(page.locator('[data-agent="claude-code"]')).toContainText("Reconnect");
     await page.goto("/#/");

@@ -275,7 +275,9 @@ def test_a_clis_own_login_is_taken_over(vault):
     access, refresh = vault.secret("oat-"), vault.secret("ort-")
     text = json.dumps({"claudeAiOauth": {"accessToken": access, "refreshToken": refresh, "expiresAt": 4102444800000, "scopes": ["a"]}})
     answer = vault.api.post(f"{CLAUDE}/import", {"credentials": text})
-    assert answer.status_code == 200 and answer.json()["method"] == "login", answer.text
+    assert answer.status_code == 200 and answer.json()["method"] == "imported_login", answer.text
+    vault.kill9_and_start("control")
+    assert provider(vault, "anthropic")["method"] == "imported_login", "over a restart too"
     assert access not in answer.text and refresh not in answer.text
 
 
