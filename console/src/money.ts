@@ -133,6 +133,34 @@ export function budget_share(budget: Budget): number | null {
     );
 }
 
+const SCOPE_WORDS: Record<string, string> = {
+    app: "this app",
+    day: "this day (UTC)",
+    installation: "this installation",
+};
+
+/*
+ * The budget that stands in the way of the next task, or soon will: the first that is used up,
+ * else the first that nearly is. app_id "" is none. "" for nothing to say.
+ */
+export function standing_in_the_way(budgets: Budget[], app_id: string): string {
+    const counting = budgets.filter(
+        (budget) =>
+            budget.scope in SCOPE_WORDS && (budget.scope !== "app" || budget.app_id === app_id),
+    );
+    const found =
+        counting.find((budget) => budget.status === "reached") ??
+        counting.find((budget) => budget.status === "warning");
+    if (!found) {
+        return "";
+    }
+    const what = `The budget of ${SCOPE_WORDS[found.scope]}`;
+    const used = budget_used_text(found);
+    return found.status === "reached"
+        ? `${what} is used up (${used}): a task would be stopped at once.`
+        : `${what} is nearly used up (${used}).`;
+}
+
 /* "$1.20 of $5.00 · 12,000 of 200,000 tokens", as far as there are limits. */
 export function budget_used_text(budget: Budget): string {
     const parts = [];

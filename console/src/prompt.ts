@@ -8,9 +8,10 @@ import { fill, h, show } from "./dom.ts";
 import { app_name_of_prompt } from "./format.ts";
 import { start_launch } from "./launch.ts";
 import { recall, remember } from "./memory.ts";
+import { standing_in_the_way } from "./money.ts";
 import { model_choice, type ModelChoice } from "./models.ts";
 import { hash_of_app } from "./routes.ts";
-import type { Agent, App, Preset, Provider } from "./types.ts";
+import type { Agent, App, Budget, Preset, Provider } from "./types.ts";
 import { field, type ProblemBox, problem_box, run_busy } from "./ui.ts";
 
 const PROMPT_MAX_CHARS = 100_000;
@@ -111,16 +112,18 @@ interface AgentChoice {
     load(problem: ProblemBox): Promise<void>;
 }
 
-function agent_and_model(): AgentChoice {
+function agent_and_model(app_id: string): AgentChoice {
     const agents = agent_choice();
     const models = model_choice();
     let providers: Provider[] = [];
-    const notice = first_steps();
+    const steps = first_steps();
+    const budget_notice = h("p", { class: "line line-warn first-steps" });
+    budget_notice.hidden = true;
     const changed = (): void => models.set(agents.chosen(), providers);
     agents.select.addEventListener("change", changed);
     return {
         elements: [field("Agent", agents.select), ...models.elements],
-        notice,
+        notice: h("div", { role: "status" }, steps, budget_notice),
         ready(problem) {
             const agent = agents.chosen();
             const model = chosen_model(models, problem);
@@ -131,14 +134,18 @@ function agent_and_model(): AgentChoice {
         },
         async load(problem) {
             try {
-                const [list, known] = await Promise.all([
+                const [list, known, { budgets }] = await Promise.all([
                     api_get<{ agents?: Agent[] }>("/v1/agents"),
                     api_get<{ providers?: Provider[] }>("/v1/providers"),
+                    api_get<{ budgets?: Budget[] }>("/v1/budgets"),
                 ]);
                 providers = known.providers ?? [];
                 agents.set(list.agents ?? []);
                 changed();
-                show(notice, list.agents?.some(agent_is_ready) === false);
+                show(steps, list.agents?.some(agent_is_ready) === false);
+                const in_the_way = standing_in_the_way(budgets ?? [], app_id);
+                fill(budget_notice, `${in_the_way} `, h("a", { href: "#/usage/budgets" }, "Usage → Budgets"));
+                show(budget_notice, in_the_way !== "");
             } catch (error) {
                 problem.show(problem_of("load the agents", error));
             }
@@ -245,7 +252,7 @@ export function home_composer(): Composer {
         preset_text,
         (preset) => (preset.image?.status === "failed" ? 0 : 1),
     );
-    const choices = agent_and_model();
+    const choices = agent_and_model("");
     const submit = h(
         "button",
         { type: "submit", class: "primary", "data-busy": "Creating the app …" },
@@ -292,7 +299,7 @@ export function app_composer(app_id: string, newest_task_id: () => string): Comp
     const draft = `draft.${app_id}`;
     const problem = problem_box();
     const area = prompt_area("What should change?", "What should change?", draft);
-    const choices = agent_and_model();
+    const choices = agent_and_model(app_id);
     const submit = h(
         "button",
         { type: "submit", class: "primary", "data-busy": "Sending …" },

@@ -10,6 +10,7 @@ import {
     limit_text,
     microusd_of_text,
     short_count,
+    standing_in_the_way,
     tokens_of_text,
     unpriced_text,
     usd_field,
@@ -112,6 +113,16 @@ test("a budget is as full as its fuller limit", () => {
         budget_used_text(budget({ limit_tokens: 200_000, used_tokens: 12_000 })),
         "12,000 of 200,000 tokens used",
     );
+});
+
+test("what is used up is said first, and only what counts here", () => {
+    const day = budget({ limit_tokens: 100, used_tokens: 90, status: "warning" });
+    const app = budget({ scope: "app", app_id: "a", limit_tokens: 10, used_tokens: 12, status: "reached" });
+    assert.equal(standing_in_the_way([], "a"), "");
+    assert.equal(standing_in_the_way([budget({ status: "ok" })], "a"), "");
+    assert.match(standing_in_the_way([day, app], "a"), /^The budget of this app is used up \(12 of 10 tokens used\)/);
+    assert.match(standing_in_the_way([day, app], "b"), /^The budget of this day \(UTC\) is nearly used up/);
+    assert.equal(standing_in_the_way([app], ""), "");
 });
 
 test("large figures are short", () => {

@@ -153,6 +153,7 @@ test("the budget of an app is set on its page, warns, and stands in the way of t
         await expect(budget("app")).toContainText(word);
     }
     await expect(budget("app")).toContainText("tasks are refused");
+    await expect(page.getByText("The budget of this app is used up")).toBeVisible();
     await budget("app").getByRole("button", { name: /^Count anew/ }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Count anew" }).click();
     await expect(budget("app")).toContainText("0 of 1,500 tokens used");
