@@ -25,6 +25,7 @@ struct mask {
     uint32_t count;
     uint32_t room;
     struct mask_node *nodes; /* owned */
+    uint32_t first[256];     /* children of the root: most bytes of most text ask for these */
 };
 
 _Static_assert(MASK_VALUE_BYTES <= UINT16_MAX, "a depth fits");
@@ -78,7 +79,7 @@ bool mask_covers(struct str value)
 
 static uint32_t mask_child(const struct mask *m, uint32_t at, uint8_t byte)
 {
-    uint32_t child = m->nodes[at].child;
+    uint32_t child = at == MASK_ROOT ? m->first[byte] : m->nodes[at].child;
 
     while (child != MASK_ROOT && m->nodes[child].byte != byte) {
         child = m->nodes[child].next;
@@ -93,6 +94,9 @@ static uint32_t mask_grow(struct mask *m, uint32_t at, uint8_t byte)
     m->nodes[child] = (struct mask_node){
         .byte = byte, .next = m->nodes[at].child, .depth = (uint16_t)(m->nodes[at].depth + 1)};
     m->nodes[at].child = child;
+    if (at == MASK_ROOT) {
+        m->first[byte] = child;
+    }
     return child;
 }
 

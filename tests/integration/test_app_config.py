@@ -211,6 +211,28 @@ def test_an_agent_gets_what_is_for_agents(given, agent):
         assert needle not in events and needle not in json.dumps(done)
 
 
+def test_an_app_that_fails_does_not_show_it(given):
+    """Its last words stand on the page that waits, with the sandbox and in its errors."""
+    given.api.call("PUT", given.path("API_KEY"), {"value": given.secret})
+    path = given.stack.app_dir(given.sandbox["id"]) / "server.js"
+    server = path.read_text(encoding="utf-8")
+    given.stack.put_file(
+        given.sandbox["id"], "server.js", "throw new Error('refused: ' + process.env.API_KEY + '\\n' + process.env.PEM);\n"
+    )
+    given.put("COLOUR", value="red")
+    after = given.api.post(f"/v1/sandboxes/{given.sandbox['id']}/apply-config")
+    assert after.status_code in (200, 202), after.text
+    wait_until(lambda: "refused: ***" in given.lines(), 60, "it has failed")
+    sandbox = given.api.sandbox(given.sandbox["id"])
+    page = given.stack.preview.get(given.sandbox["id"], headers={"accept": "text/html", "sec-fetch-dest": "document"}).text
+    state = given.stack.preview.get(given.sandbox["id"], "/.sandboxd/wake").text
+    for text in (json.dumps(sandbox), page, state, json.dumps(given.stack.events())):
+        assert given.secret not in text and PEM_LINE not in text, text
+    given.stack.put_file(given.sandbox["id"], "server.js", server)
+    given.api.post(f"/v1/sandboxes/{given.sandbox['id']}/stop")
+    given.wait_env("COLOUR", "red")
+
+
 BAD = [
     ("PATH", {"value": "x"}, "programs"),
     ("HOME", {"value": "x"}, "sandbox sets it"),
