@@ -22,16 +22,17 @@ void config_wipe_frames(struct buf *frames)
 }
 
 int config_add(struct sandbox_service *s, const struct config_target *t, struct record_writer *w,
-               struct err *e)
+               int64_t *ret_sent, struct err *e)
 {
-    int64_t version = 0;
+    bool all = t->in_force < 0 || (t->wanted > 0 && t->wanted != t->in_force);
 
+    *ret_sent = -1;
     if (!t->takes_config) {
         return 0; /* a supervisor of an older version: its container is made anew at its next start
                    */
     }
-    return t->in_force >= t->wanted ? vault_config_add_masks(s->vault, &t->app, t->in_force, w, e)
-                                    : vault_config_add(s->vault, &t->app, w, &version, e);
+    return all ? vault_config_add(s->vault, &t->app, w, ret_sent, e)
+               : vault_config_add_masks(s->vault, &t->app, t->in_force, w, e);
 }
 
 /* One `configure` to a supervisor that is there. */
@@ -41,16 +42,18 @@ static int config_send(struct sandbox_service *s, const struct ulid *id,
     struct buf frames __attribute__((cleanup(config_wipe_frames))) = {.max = CONFIG_FRAME_BYTES,
                                                                       .ptr = buf_empty_};
     struct record_writer w = record_begin(&frames, "configure");
+    int64_t sent = -1;
 
-    if (config_add(s, t, &w, e) != 0) {
+    if (config_add(s, t, &w, &sent, e) != 0) {
         return -1;
     }
     {
         LOCK_GUARD(&s->lock);
-        const struct sandbox *b = table_live(s, id);
+        struct sandbox *b = table_live(s, id);
         if (!b || !b->connected) {
             return 0; /* its next hello brings it */
         }
+        b->config_wanted = sent >= 0 ? sent : b->config_wanted;
         reports_configure(s, b, &w);
     }
     if (!record_end(&w)) {
@@ -123,7 +126,7 @@ int sandbox_apply_config(struct sandbox_service *s, const struct ulid *id, int64
     {
         LOCK_GUARD(&s->lock);
         struct sandbox *b = table_live(s, id);
-        if (!b || !b->connected || b->config_version >= *ret_version) {
+        if (!b || !b->connected || b->config_version == *ret_version) {
             return 0; /* in force, or its next hello brings it */
         }
         b->config_wanted = *ret_version;
@@ -142,6 +145,10 @@ enum sandbox_outcome sandbox_config_outcome(struct sandbox_service *s, const str
     if (!b || (b->status != SANDBOX_RUNNING && b->status != SANDBOX_STARTING)) {
         return SANDBOX_DONE; /* its next start brings it */
     }
+    /* One above it counts only when it was asked for since: a database of yesterday's backup has
+     * smaller numbers than what runs. */
+    bool in_force =
+        b->config_version == version || (b->config_version > version && b->config_wanted > version);
     bool starts = strcmp(b->phase, "starting") == 0 || strcmp(b->phase, "seeding") == 0;
-    return b->connected && b->config_version >= version && !starts ? SANDBOX_DONE : SANDBOX_PENDING;
+    return b->connected && in_force && !starts ? SANDBOX_DONE : SANDBOX_PENDING;
 }

@@ -69,8 +69,10 @@ int sandbox_connected(struct sandbox_service *s, const struct ulid *id, const st
 {
     struct config_target target;
     struct record_writer w = record_begin(ret_configure, "configure");
+    int64_t sent = -1;
     /* Without its config no process may start: the supervisor dials again. */
-    if (reports_target(s, id, hello, &target, e) != 0 || config_add(s, &target, &w, e) != 0) {
+    if (reports_target(s, id, hello, &target, e) != 0 ||
+        config_add(s, &target, &w, &sent, e) != 0) {
         return -1;
     }
     {
@@ -82,6 +84,7 @@ int sandbox_connected(struct sandbox_service *s, const struct ulid *id, const st
         b->connected = true;
         b->takes_config = target.takes_config;
         b->config_version = target.in_force;
+        b->config_wanted = sent >= 0 ? sent : b->config_wanted;
         reports_copy(record_get(hello, "boot_id"), b->boot_id, sizeof(b->boot_id));
         reports_configure(s, b, &w);
         table_changed(s, b);

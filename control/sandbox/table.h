@@ -276,12 +276,13 @@ struct config_target {
     struct ulid app;
     bool takes_config;
     int64_t in_force; /* -1: a boot that has none yet */
-    int64_t wanted;   /* above in_force: all of it is sent, else what no output may show */
+    int64_t wanted;   /* another one, but 0: all of it is sent; else what no output may show */
 };
 
-/* Adds it to a `configure` record. Not under the lock; the caller wipes the record's buffer. */
+/* Adds it to a `configure` record. *ret_sent: the version, when all of it is sent, else -1. Not
+ * under the lock; the caller wipes the record's buffer. */
 int config_add(struct sandbox_service *s, const struct config_target *t, struct record_writer *w,
-               struct err *e) MUST_CHECK;
+               int64_t *ret_sent, struct err *e) MUST_CHECK;
 void config_wipe_frames(struct buf *frames);
 /* Under the lock: the rest of that record. */
 void reports_configure(const struct sandbox_service *s, const struct sandbox *b,
