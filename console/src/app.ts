@@ -51,7 +51,7 @@ export function app_page(app_id: string, set_title: (title: string) => void): Pa
     const problem = problem_box();
     const action_problem = problem_box(); /* its own: a poll that works clears the other */
     const side = sandbox_panel(() => poller.now());
-    const spend = app_spend_card(app_id);
+    const spend = app_spend_card(app_id, (budgets) => composer.budgets(budgets));
     const config = app_config_card(app_id);
     const conversation = task_list(app_id, () => {
         poller.now();

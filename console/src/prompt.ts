@@ -4,7 +4,7 @@
  */
 import { agent_is_ready } from "./agents.ts";
 import { api_get, api_post, problem_of } from "./api.ts";
-import { fill, h, show } from "./dom.ts";
+import { fill, h, set_text, show } from "./dom.ts";
 import { app_name_of_prompt } from "./format.ts";
 import { start_launch } from "./launch.ts";
 import { recall, remember } from "./memory.ts";
@@ -19,6 +19,7 @@ const PROMPT_MAX_CHARS = 100_000;
 export interface Composer {
     element: HTMLElement;
     set_text(text: string): void;
+    budgets(list: Budget[]): void; /* one that stands in the way is said */
 }
 
 function prompt_area(label: string, placeholder: string, draft: string): HTMLTextAreaElement {
@@ -110,6 +111,7 @@ interface AgentChoice {
     notice: HTMLElement;
     ready(problem: ProblemBox): { agent: string; model: string } | null;
     load(problem: ProblemBox): Promise<void>;
+    budgets(list: Budget[]): void;
 }
 
 function agent_and_model(app_id: string): AgentChoice {
@@ -117,7 +119,14 @@ function agent_and_model(app_id: string): AgentChoice {
     const models = model_choice();
     let providers: Provider[] = [];
     const steps = first_steps();
-    const budget_notice = h("p", { class: "line line-warn first-steps" });
+    const budget_words = h("span", null);
+    const budget_notice = h(
+        "p",
+        { class: "line line-warn first-steps" },
+        budget_words,
+        " ",
+        h("a", { href: "#/usage/budgets" }, "Usage → Budgets"),
+    );
     budget_notice.hidden = true;
     const changed = (): void => models.set(agents.chosen(), providers);
     agents.select.addEventListener("change", changed);
@@ -134,20 +143,23 @@ function agent_and_model(app_id: string): AgentChoice {
         },
         async load(problem) {
             try {
-                const [list, known, { budgets }] = await Promise.all([
+                const [list, known] = await Promise.all([
                     api_get<{ agents?: Agent[] }>("/v1/agents"),
                     api_get<{ providers?: Provider[] }>("/v1/providers"),
-                    api_get<{ budgets?: Budget[] }>("/v1/budgets"),
                 ]);
                 providers = known.providers ?? [];
                 agents.set(list.agents ?? []);
                 changed();
                 show(steps, list.agents?.some(agent_is_ready) === false);
-                const in_the_way = standing_in_the_way(budgets ?? [], app_id);
-                fill(budget_notice, `${in_the_way} `, h("a", { href: "#/usage/budgets" }, "Usage → Budgets"));
-                show(budget_notice, in_the_way !== "");
             } catch (error) {
                 problem.show(problem_of("load the agents", error));
+            }
+        },
+        budgets(list) {
+            const said = standing_in_the_way(list, app_id);
+            if (budget_words.textContent !== said) {
+                set_text(budget_words, said);
+                show(budget_notice, said !== "");
             }
         },
     };
@@ -198,6 +210,14 @@ function agent_is_usable(
         h("a", { href: "#/settings" }, "Settings → AI Agents"),
     );
     return false;
+}
+
+async function load_budgets(choices: AgentChoice, problem: ProblemBox): Promise<void> {
+    try {
+        choices.budgets((await api_get<{ budgets?: Budget[] }>("/v1/budgets")).budgets ?? []);
+    } catch (error) {
+        problem.show(problem_of("load the budgets", error));
+    }
 }
 
 async function load_presets(presets: Choice<Preset>, problem: ProblemBox): Promise<void> {
@@ -287,10 +307,12 @@ export function home_composer(): Composer {
         },
     );
     void load_presets(presets, problem);
+    void load_budgets(choices, problem);
     void choices.load(problem);
     return {
         element: h("div", null, choices.notice, form),
         set_text: (text) => set_area(area, draft, text),
+        budgets: choices.budgets,
     };
 }
 
@@ -319,6 +341,7 @@ export function app_composer(app_id: string, newest_task_id: () => string): Comp
     return {
         element: h("div", null, choices.notice, form),
         set_text: (text) => set_area(area, draft, text),
+        budgets: choices.budgets,
     };
 }
 

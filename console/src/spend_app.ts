@@ -16,7 +16,8 @@ export interface SpendCard {
     stop(): void;
 }
 
-export function app_spend_card(app_id: string): SpendCard {
+/* `told` gets all budgets whenever they were asked for. */
+export function app_spend_card(app_id: string, told: (budgets: Budget[]) => void): SpendCard {
     const problem = problem_box();
     const facts = h("dl", { class: "facts" });
     const unpriced = h("p", { class: "hint" });
@@ -51,6 +52,7 @@ export function app_spend_card(app_id: string): SpendCard {
             }
             set_text(unpriced, unpriced_text(total));
             show(unpriced, total.unpriced_requests > 0);
+            told(budgets ?? []);
             budget.update(budgets?.find((one) => one.app_id === app_id) ?? null);
             show(body, true);
             problem.clear();

@@ -131,6 +131,7 @@ test("the budget of an app is set on its page, warns, and stands in the way of t
     const task = await send("One too many");
     await ends(task, "Budget reached");
     await expect(task).toContainText("the budget of this app (100000 tokens) is reached");
+    await expect(task, "no wrapping of the agent's").not.toContainText("Failed to authenticate");
     await expect(task).toContainText("What the agent changed so far is kept.");
     await task.getByRole("link", { name: "Usage → Budgets" }).click();
     await expect(page.getByRole("heading", { name: "Budgets" })).toBeFocused();
@@ -157,6 +158,7 @@ test("the budget of an app is set on its page, warns, and stands in the way of t
     await budget("app").getByRole("button", { name: /^Count anew/ }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Count anew" }).click();
     await expect(budget("app")).toContainText("0 of 1,500 tokens used");
+    await expect(page.getByText("The budget of this app is used up")).toBeHidden();
     await budget("app").getByRole("button", { name: /^Remove/ }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
     await expect(budget("app")).toContainText("No limit");
