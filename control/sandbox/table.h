@@ -78,15 +78,15 @@ struct sandbox {
 
     /* What its supervisor says. */
     bool connected;
-    bool takes_config;      /* it knows what to do with one */
-    int64_t config_version; /* in force there, -1: not known */
-    int64_t config_wanted;  /* a person applied it: the next hello brings it, should it be lost */
+    bool takes_config; /* it knows what to do with one */
     char boot_id[64];
     char phase[16];
     char detail[512];
     uint16_t open[SANDBOX_PORTS_MAX + 1];
     size_t open_count;
     uint16_t other_port;
+    int64_t config_version; /* in force there, -1: not known */
+    int64_t config_wanted;  /* a person applied it: the next hello brings it, should it be lost */
     struct sandbox_process *processes; /* owned, SANDBOX_PROCESSES_MAX when there */
     size_t process_count;
 

@@ -4,8 +4,7 @@
 #include "control/store/app_config.h"
 
 int app_config_list(struct db *db, const struct ulid *app, struct arena *a,
-                    struct app_config_row **ret, size_t *ret_count, int64_t *ret_version,
-                    struct err *e)
+                    struct app_config_rows *ret, struct err *e)
 {
     struct db_conn *conn = db_read_begin(db);
     struct db_rows *rows =
@@ -14,32 +13,30 @@ int app_config_list(struct db *db, const struct ulid *app, struct arena *a,
                  "c.created_at,c.updated_at FROM app a LEFT JOIN app_config c ON c.app_id=a.id"
                  " WHERE a.id=? ORDER BY c.key",
                  "s", app->text);
-    struct app_config_row *list = arena_alloc(a, sizeof(*list) * APP_CONFIG_COUNT_MAX);
-    size_t count = 0;
+    *ret = (struct app_config_rows){.items =
+                                        arena_alloc(a, sizeof(*ret->items) * APP_CONFIG_COUNT_MAX)};
     bool found = false;
     int rc = rows ? 1 : -1;
-    while (rc > 0 && count < APP_CONFIG_COUNT_MAX && (rc = db_next(rows, e)) > 0) {
+    while (rc > 0 && ret->count < APP_CONFIG_COUNT_MAX && (rc = db_next(rows, e)) > 0) {
         found = true;
-        *ret_version = db_int(rows, 0);
+        ret->version = db_int(rows, 0);
         if (db_is_null(rows, 1)) {
             break;
         }
-        list[count++] = (struct app_config_row){.key = db_text(rows, 1, a),
-                                                .scope = db_text(rows, 2, a),
-                                                .sensitive = db_int(rows, 3) != 0,
-                                                .box = db_text(rows, 4, a),
-                                                .bytes = db_int(rows, 5),
-                                                .version = db_int(rows, 6),
-                                                .created_at = db_int(rows, 7),
-                                                .updated_at = db_int(rows, 8)};
+        ret->items[ret->count++] = (struct app_config_row){.key = db_text(rows, 1, a),
+                                                           .scope = db_text(rows, 2, a),
+                                                           .sensitive = db_int(rows, 3) != 0,
+                                                           .box = db_text(rows, 4, a),
+                                                           .bytes = db_int(rows, 5),
+                                                           .version = db_int(rows, 6),
+                                                           .created_at = db_int(rows, 7),
+                                                           .updated_at = db_int(rows, 8)};
     }
     db_rows_end(rows);
     db_read_end(db, conn);
     if (rc >= 0 && !found) {
         return err_set(e, ERR_NOT_FOUND, 0, "there is no app %s", app->text);
     }
-    *ret = list;
-    *ret_count = count;
     return rc < 0 ? -1 : 0;
 }
 

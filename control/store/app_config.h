@@ -26,11 +26,16 @@ struct app_config_row {
     int64_t updated_at;
 };
 
-/* All of an app by key, and its version, as of one moment. Lives in the arena. ERR_NOT_FOUND: no
- * such app. */
+/* All of an app by key, and its version, as of one moment. */
+struct app_config_rows {
+    struct app_config_row *items; /* in the arena */
+    size_t count;
+    int64_t version;
+};
+
+/* ERR_NOT_FOUND: no such app. */
 int app_config_list(struct db *db, const struct ulid *app, struct arena *a,
-                    struct app_config_row **ret, size_t *ret_count, int64_t *ret_version,
-                    struct err *e) MUST_CHECK;
+                    struct app_config_rows *ret, struct err *e) MUST_CHECK;
 /* Stores one; is_seen: processes can see the change, the app's version rises. created_at counts for
  * a new one only; version is ours. ERR_LIMIT, ERR_NOT_FOUND. */
 int app_config_put(struct db *db, const struct ulid *app, const struct app_config_row *row,

@@ -70,12 +70,12 @@ struct run {
     struct buf line; /* parts of a long line of stdout */
     bool in_parts;
     bool too_long;      /* … which is not kept */
+    bool err_in_parts;  /* the rest of a long line of stderr is left out */
     int64_t parts_from; /* seq before the first part */
     struct buf err_tail;
     struct mask *masks[RUN_MASKS_MAX]; /* owned: what its lines may not show */
     size_t mask_count;
     uint64_t masks_of; /* changes of what owners gave, 0: not looked yet */
-    bool err_in_parts; /* the rest of a long line of stderr is left out */
     char *token;       /* owned; wiped */
     char *token_box;   /* owned: the same, sealed */
 

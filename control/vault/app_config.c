@@ -83,14 +83,16 @@ static int config_item(const struct vault *v, const struct ulid *app,
 int vault_config_list(struct vault *v, const struct ulid *app, struct arena *a,
                       struct app_config *ret, struct err *e)
 {
-    struct app_config_row *rows = NULL;
+    struct app_config_rows rows;
 
-    if (app_config_list(v->db, app, a, &rows, &ret->count, &ret->version, e) != 0) {
+    if (app_config_list(v->db, app, a, &rows, e) != 0) {
         return -1;
     }
-    ret->items = arena_alloc(a, sizeof(*ret->items) * (ret->count + 1));
-    for (size_t i = 0; i < ret->count; i++) {
-        if (config_item(v, app, &rows[i], a, &ret->items[i], e) != 0) {
+    *ret = (struct app_config){.items = arena_alloc(a, sizeof(*ret->items) * (rows.count + 1)),
+                               .count = rows.count,
+                               .version = rows.version};
+    for (size_t i = 0; i < rows.count; i++) {
+        if (config_item(v, app, &rows.items[i], a, &ret->items[i], e) != 0) {
             return -1;
         }
     }
@@ -99,12 +101,19 @@ int vault_config_list(struct vault *v, const struct ulid *app, struct arena *a,
 
 /* ---- changing ---- */
 
-static const struct app_config_row *config_find(const struct app_config_row *rows, size_t count,
-                                                const char *key)
+/* A change, and what is there before it. */
+struct config_edit {
+    struct vault *v;
+    const struct ulid *app;
+    const struct app_config_change *change;
+    const struct app_config_row *before; /* NULL: the key is new */
+};
+
+static const struct app_config_row *config_find(const struct app_config_rows *rows, const char *key)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(rows[i].key, key) == 0) {
-            return &rows[i];
+    for (size_t i = 0; i < rows->count; i++) {
+        if (strcmp(rows->items[i].key, key) == 0) {
+            return &rows->items[i];
         }
     }
     return NULL;
@@ -123,12 +132,14 @@ static int config_check_value(struct str value, struct err *e)
     return 0;
 }
 
-/* The value to be stored: the new one, or the one of before. */
-static int config_take_value(const struct vault *v, const struct ulid *app,
-                             const struct app_config_change *c, const struct app_config_row *before,
-                             struct buf *old, struct str *ret, struct err *e)
+/* The value to be stored: the new one, or the one of before, which is opened into old. */
+static int config_take_value(const struct config_edit *edit, struct buf *old, struct str *ret,
+                             struct err *e)
 {
-    if (before && config_open(v, app, before, old, e) != 0) {
+    const struct app_config_change *c = edit->change;
+    const struct app_config_row *before = edit->before;
+
+    if (before && config_open(edit->v, edit->app, before, old, e) != 0) {
         return -1;
     }
     if (!c->value.ptr && !before) {
@@ -142,12 +153,11 @@ static int config_take_value(const struct vault *v, const struct ulid *app,
     return config_check_value(*ret, e);
 }
 
-/* Do processes of the app see a difference, in what they get or in what their output may show? */
+/* Do processes of the app see a difference, in what they get? */
 static bool config_is_seen(const struct app_config_row *before, enum app_config_scope scope,
                            bool same_value)
 {
-    enum app_config_scope old = before ? config_scope(before) : (enum app_config_scope)0;
-    bool was = (old & APP_CONFIG_RUNTIME) != 0;
+    bool was = before && (config_scope(before) & APP_CONFIG_RUNTIME) != 0;
     bool is = (scope & APP_CONFIG_RUNTIME) != 0;
 
     return was != is || (is && !same_value);
@@ -174,18 +184,19 @@ static int config_store(struct vault *v, const struct ulid *app, struct app_conf
     return 0;
 }
 
-static int config_set(struct vault *v, const struct ulid *app, const struct app_config_change *c,
-                      const struct app_config_row *before, bool *ret_changed, struct err *e)
+static int config_set(const struct config_edit *edit, bool *ret_changed, struct err *e)
 {
     CONFIG_VALUE(old);
-    struct str value;
+    struct str value = {"", 0};
+    const struct app_config_change *c = edit->change;
+    const struct app_config_row *before = edit->before;
     enum app_config_scope scope = before ? config_scope(before) : APP_CONFIG_RUNTIME;
     bool sensitive = before ? before->sensitive : true;
 
     scope = c->set_scope ? c->scope : scope;
     sensitive = c->set_sensitive ? c->sensitive : sensitive;
     if (app_config_check_key(str_of(c->key), scope, e) != 0 ||
-        config_take_value(v, app, c, before, &old, &value, e) != 0) {
+        config_take_value(edit, &old, &value, e) != 0) {
         return -1;
     }
     bool same_value = before && str_eq_secret(value, buf_str(&old));
@@ -195,7 +206,8 @@ static int config_set(struct vault *v, const struct ulid *app, const struct app_
     }
     struct app_config_row row = {
         .key = c->key, .scope = app_config_scope_name(scope), .sensitive = sensitive};
-    return config_store(v, app, &row, value, config_is_seen(before, scope, same_value), e);
+    return config_store(edit->v, edit->app, &row, value, config_is_seen(before, scope, same_value),
+                        e);
 }
 
 int vault_config_set(struct vault *v, const struct ulid *app,
@@ -203,31 +215,28 @@ int vault_config_set(struct vault *v, const struct ulid *app,
                      struct err *e)
 {
     struct arena *a AUTO(arena) = arena_new(CONFIG_ARENA_BYTES);
-    struct app_config_row *rows = NULL;
-    size_t count = 0;
-    int64_t version = 0;
+    struct app_config_rows rows;
 
     LOCK_GUARD(&v->config_lock);
-    if (app_config_list(v->db, app, a, &rows, &count, &version, e) != 0) {
+    if (app_config_list(v->db, app, a, &rows, e) != 0) {
         return -1;
     }
-    const struct app_config_row *before = config_find(rows, count, change->key);
-    *ret_created = !before;
-    return config_set(v, app, change, before, ret_changed, e);
+    struct config_edit edit = {
+        .v = v, .app = app, .change = change, .before = config_find(&rows, change->key)};
+    *ret_created = !edit.before;
+    return config_set(&edit, ret_changed, e);
 }
 
 int vault_config_remove(struct vault *v, const struct ulid *app, struct str key, struct err *e)
 {
     struct arena *a AUTO(arena) = arena_new(CONFIG_ARENA_BYTES);
-    struct app_config_row *rows = NULL;
-    size_t count = 0;
-    int64_t version = 0;
+    struct app_config_rows rows;
 
     LOCK_GUARD(&v->config_lock);
-    if (app_config_list(v->db, app, a, &rows, &count, &version, e) != 0) {
+    if (app_config_list(v->db, app, a, &rows, e) != 0) {
         return -1;
     }
-    const struct app_config_row *row = config_find(rows, count, arena_str(a, key));
+    const struct app_config_row *row = config_find(&rows, arena_str(a, key));
     if (!row) {
         struct str shown = str_cut(key, 0, APP_CONFIG_KEY_BYTES_MAX);
         return err_set(e, ERR_NOT_FOUND, 0, "%.*s is not set", STR_FMT(shown));
@@ -249,20 +258,20 @@ static int config_each(struct vault *v, const struct ulid *app, config_fn fn, vo
                        int64_t *ret_version, struct err *e)
 {
     struct arena *a AUTO(arena) = arena_new(CONFIG_ARENA_BYTES);
-    struct app_config_row *rows = NULL;
-    size_t count = 0;
+    struct app_config_rows rows;
 
-    if (app_config_list(v->db, app, a, &rows, &count, ret_version, e) != 0) {
+    if (app_config_list(v->db, app, a, &rows, e) != 0) {
         return -1;
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < rows.count; i++) {
         CONFIG_VALUE(value);
 
-        if (config_open(v, app, &rows[i], &value, e) != 0) {
+        if (config_open(v, app, &rows.items[i], &value, e) != 0) {
             return -1;
         }
-        fn(ctx, &rows[i], buf_str(&value));
+        fn(ctx, &rows.items[i], buf_str(&value));
     }
+    *ret_version = rows.version;
     return 0;
 }
 

@@ -82,22 +82,20 @@ static void names_are_judged(void **state)
 
 static void a_value_is_sealed_and_bound_to_its_place(void **state)
 {
-    struct app_config_row *rows = NULL;
-    size_t count = 0;
-    int64_t version = 0;
+    struct app_config_rows rows;
     struct app_config config;
     (void)state;
     assert_int_equal(set("KEY", "planted-value", APP_CONFIG_RUNTIME, true), 0);
     assert_true(created && changed);
-    assert_int_equal(app_config_list(db, &app, arena, &rows, &count, &version, &e), 0);
-    assert_int_equal(count, 1);
-    assert_non_null(strstr(rows[0].box, vault.master.id));
-    assert_null(strstr(rows[0].box, "planted"));
+    assert_int_equal(app_config_list(db, &app, arena, &rows, &e), 0);
+    assert_int_equal(rows.count, 1);
+    assert_non_null(strstr(rows.items[0].box, vault.master.id));
+    assert_null(strstr(rows.items[0].box, "planted"));
     config = list();
     assert_null(config.items[0].value);
     assert_true(config.items[0].is_masked);
     /* A box that was moved to another key does not open. */
-    struct app_config_row moved = rows[0];
+    struct app_config_row moved = rows.items[0];
     moved.key = "OTHER";
     assert_int_equal(app_config_put(db, &app, &moved, true, &e), 0);
     assert_int_equal(vault_config_list(&vault, &app, arena, &config, &e), -1);
