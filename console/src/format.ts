@@ -231,6 +231,15 @@ export function format_day(text: string | null | undefined): string {
     });
 }
 
+/* When something was made, of its id: the first ten characters of a ULID are milliseconds. */
+export function time_of_id(id: string): string {
+    let ms = 0;
+    for (const digit of id.slice(0, 10)) {
+        ms = ms * 32 + "0123456789abcdefghjkmnpqrstvwxyz".indexOf(digit);
+    }
+    return new Date(ms).toISOString();
+}
+
 export function format_time(text: string | null | undefined): string {
     const time = new Date(text ?? "");
     return Number.isNaN(time.getTime())

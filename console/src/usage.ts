@@ -7,7 +7,7 @@ import type { Page } from "./app.ts";
 import { load_apps } from "./apps.ts";
 import { app_budget_place, BUDGET_PLACES, type BudgetPlace, type BudgetView, budget_view } from "./budgets.ts";
 import { fill, h, keep_list, set_text, show } from "./dom.ts";
-import { format_count, format_day } from "./format.ts";
+import { format_count, format_day, format_time, time_of_id } from "./format.ts";
 import { recall, remember } from "./memory.ts";
 import { cached_tokens, cost_text, short_count, unpriced_text } from "./money.ts";
 import { poll_while_visible } from "./poll.ts";
@@ -58,6 +58,20 @@ async function load_usage(query: string): Promise<{ list: UsageList; more: boole
     }
 }
 
+/* Whose model it is that was asked without a known price; undefined when that cannot be told. */
+async function provider_of_model(model: string): Promise<string | undefined> {
+    const { list } = await load_usage("&group=provider");
+    for (const { provider, unpriced_requests } of list.usage) {
+        if (provider && unpriced_requests > 0) {
+            const asked = await load_usage(`&group=model&provider=${encodeURIComponent(provider)}`);
+            if (asked.list.usage.some((line) => line.model === model && line.unpriced_requests > 0)) {
+                return provider;
+            }
+        }
+    }
+    return undefined;
+}
+
 /* What the lines are called: names of apps and providers, as far as they are still there. */
 interface Names {
     apps: App[];
@@ -79,8 +93,15 @@ function line_name(group: string, line: Usage, names: Names): Node | string {
                 ? h("a", { class: "app-name", href: hash_of_app(app.id) }, app.name)
                 : `A deleted app (…${value.slice(-6)})`;
         }
-        case "task_id":
-            return h("code", null, value);
+        case "task_id": {
+            const app = names.apps.find((one) => one.id === line.app_id);
+            return h(
+                "span",
+                { title: value },
+                app ? h("a", { class: "app-name", href: hash_of_app(app.id) }, app.name) : "A deleted app",
+                h("span", { class: "hint" }, ` ${format_time(time_of_id(value))}`),
+            );
+        }
         case "key_id": {
             const owner = names.providers.find((one) => one.key_id === value);
             return owner
@@ -117,7 +138,10 @@ function usage_row(group: string, line: Usage, names: Names, prices: PricePanel)
                       type: "button",
                       class: "plain small",
                       "aria-label": `Set a price for ${model}`,
-                      onclick: () => prices.set_price(model),
+                      onclick: () =>
+                          void provider_of_model(model)
+                              .catch(() => undefined) /* then the person chooses it */
+                              .then((provider) => prices.set_price(model, provider)),
                   },
                   "Set a price",
               )

@@ -133,6 +133,9 @@ static void usage_render(struct json_writer *w, enum usage_group group,
     } else if (group != USAGE_BY_NOTHING) {
         json_text(w, usage_groups[group], line->group[0] ? line->group : NULL);
     }
+    if (group == USAGE_BY_TASK) {
+        json_text(w, "app_id", line->app_id && line->app_id[0] ? line->app_id : NULL);
+    }
     usage_render_sums(w, &line->sums);
     json_object_end(w);
 }

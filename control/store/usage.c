@@ -120,14 +120,18 @@ static struct usage_sums usage_read(struct db_rows *rows, int at)
                                .cost_microusd = db_int(rows, at + 7)};
 }
 
+/* A task is one app's: the others' is of no use. */
+#define USAGE_APP ",max(app_id)"
+
 /* One statement per group: SQL is static text. */
-#define USAGE_GROUPED(column)                                                 \
-    "SELECT " column "," USAGE_SUMS USAGE_WHERE " AND (?6='' OR CAST(" column \
+#define USAGE_GROUPED(column)                                                           \
+    "SELECT " column "," USAGE_SUMS USAGE_APP USAGE_WHERE " AND (?6='' OR CAST(" column \
     " AS TEXT)>?6) GROUP BY " column " ORDER BY CAST(" column " AS TEXT) LIMIT ?7"
 
 static const char *const usage_sql[] = {
-    [USAGE_BY_NOTHING] = "SELECT ''," USAGE_SUMS USAGE_WHERE " AND ?6='' HAVING sum(requests)>0"
-                         " LIMIT ?7",
+    [USAGE_BY_NOTHING] =
+        "SELECT ''," USAGE_SUMS USAGE_APP USAGE_WHERE " AND ?6='' HAVING sum(requests)>0"
+        " LIMIT ?7",
     [USAGE_BY_DAY] = USAGE_GROUPED("day"),
     [USAGE_BY_APP] = USAGE_GROUPED("app_id"),
     [USAGE_BY_TASK] = USAGE_GROUPED("task_id"),
@@ -149,8 +153,9 @@ int usage_list(struct db *db, const struct usage_filter *filter, enum usage_grou
     size_t count = 0;
     int rc = rows ? 1 : -1;
     while (rc > 0 && count < (size_t)limit && (rc = db_next(rows, e)) > 0) {
-        list[count++] =
-            (struct usage_line){.group = db_text(rows, 0, a), .sums = usage_read(rows, 1)};
+        list[count++] = (struct usage_line){.group = db_text(rows, 0, a),
+                                            .sums = usage_read(rows, 1),
+                                            .app_id = db_text(rows, 9, a)};
     }
     db_rows_end(rows);
     db_read_end(db, conn);

@@ -76,6 +76,7 @@ struct usage_filter {
 struct usage_line {
     const char *group; /* a day's number as text, an id, a name */
     struct usage_sums sums;
+    const char *app_id; /* whose a task is; of no meaning to other groups */
 };
 
 /* Sums by group, in the group's order, at most limit, groups above after ("" for all). */

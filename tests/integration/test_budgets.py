@@ -63,6 +63,7 @@ def test_a_tasks_spend_is_counted_and_priced(metered, box, model, agent):
         20,
         lambda: f"all of {asked} requests are counted: {usage(metered, group='task_id')}",
     )
+    assert found["app_id"] == box["app_id"]
     assert found["tokens"]["output"] == asked * USAGE_OUTPUT
     assert found["tokens"]["input"] == asked * USAGE_INPUT
     assert found["tokens"]["cached_read"] == asked * USAGE_CACHED
