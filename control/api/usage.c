@@ -8,7 +8,8 @@
 #include "control/api/api.h"
 #include "lib/clock.h"
 
-#define USAGE_DAYS_MAX 100000 /* from the epoch on */
+#define USAGE_DAYS_MAX    100000 /* from the epoch on */
+#define USAGE_METRICS_MAX 1000   /* lines of one group */
 
 static const char *const usage_groups[] = {
     [USAGE_BY_NOTHING] = "",     [USAGE_BY_DAY] = "day",     [USAGE_BY_APP] = "app_id",
@@ -214,6 +215,48 @@ static void usage_metrics_tokens(struct buf *out, const struct usage_line *lines
     }
 }
 
+/* Tokens of every kind together and cost, one line of each for a group; ids are labels as they
+ * stand. */
+static void usage_metrics_by(struct api *api, struct arena *a, struct buf *out,
+                             enum usage_group group, const char *name, const char *label)
+{
+    struct usage_filter filter = {.to_day = INT64_MAX, .app_id = "", .task_id = "", .provider = ""};
+    struct usage_line *lines = NULL;
+    size_t count = 0;
+    struct err e;
+    if (usage_list(api->db, &filter, group, "", USAGE_METRICS_MAX, a, &lines, &count, &e) != 0) {
+        return;
+    }
+    buf_printf(out, "# TYPE sandboxd_%s_tokens_total counter\n", name);
+    for (size_t i = 0; i < count; i++) {
+        buf_printf(out, "sandboxd_%s_tokens_total{%s=\"%s\"} %lld\n", name, label, lines[i].group,
+                   (long long)usage_tokens(&lines[i].sums));
+    }
+    buf_printf(out, "# TYPE sandboxd_%s_cost_microusd_total counter\n", name);
+    for (size_t i = 0; i < count; i++) {
+        buf_printf(out, "sandboxd_%s_cost_microusd_total{%s=\"%s\"} %lld\n", name, label,
+                   lines[i].group, (long long)lines[i].sums.cost_microusd);
+    }
+}
+
+static void usage_metrics_today(struct api *api, struct buf *out)
+{
+    struct usage_filter filter = {.from_day = clock_unix_ms() / USAGE_DAY_MS,
+                                  .to_day = INT64_MAX,
+                                  .app_id = "",
+                                  .task_id = "",
+                                  .provider = ""};
+    struct usage_sums sums = {0};
+    struct err e;
+    if (usage_sum(api->db, &filter, &sums, &e) != 0) {
+        return;
+    }
+    buf_printf(out,
+               "# TYPE sandboxd_today_tokens gauge\nsandboxd_today_tokens %lld\n"
+               "# TYPE sandboxd_today_cost_microusd gauge\nsandboxd_today_cost_microusd %lld\n",
+               (long long)usage_tokens(&sums), (long long)sums.cost_microusd);
+}
+
 void api_metrics_usage(struct api *api, struct arena *a, struct buf *out)
 {
     struct usage_filter filter = {.to_day = INT64_MAX, .app_id = "", .task_id = "", .provider = ""};
@@ -241,4 +284,7 @@ void api_metrics_usage(struct api *api, struct arena *a, struct buf *out)
         usage_metric(out, "sandboxd_model_cost_microusd_total", lines[i].group, "",
                      lines[i].sums.cost_microusd);
     }
+    usage_metrics_by(api, a, out, USAGE_BY_APP, "app", "app_id");
+    usage_metrics_by(api, a, out, USAGE_BY_KEY, "key", "key_id");
+    usage_metrics_today(api, out);
 }

@@ -13,9 +13,10 @@
 #include "lib/mem.h"
 #include "lib/thread.h"
 
-#define RENEWAL_AHEAD_MS       900000 /* before a token expires */
-#define RENEWAL_URGENT_MS      60000  /* what asks for it now waits for the renewal */
-#define RENEWAL_LOOK_MS        60000
+#define RENEWAL_AHEAD_MS       900000  /* before a token expires */
+#define RENEWAL_URGENT_MS      60000   /* what asks for it now waits for the renewal */
+#define RENEWAL_SLEEP_MAX_MS   3600000 /* the clock may be set */
+#define RENEWAL_LEAST_MS       60000
 #define RENEWAL_AGAIN_MS       15000 /* after a failure, doubled up to the next */
 #define RENEWAL_AGAIN_MAX_MS   300000
 #define RENEWAL_BODY_MAX       16384
@@ -192,11 +193,28 @@ static void renewal_all(struct vault *v)
     r->again_at_ms = clock_mono_ms() + r->pause_ms;
 }
 
-static bool renewal_wait(struct vault_renewal *r)
+/* Milliseconds until the first login wants to be renewed. */
+static int64_t renewal_sleep_ms(struct vault *v)
 {
-    int64_t until = clock_mono_ms() + RENEWAL_LOOK_MS;
+    const struct vault_provider *all[VAULT_PROVIDERS_MAX];
+    size_t count = vault_provider_list(v, all);
+    int64_t least = RENEWAL_SLEEP_MAX_MS;
+    for (size_t i = 0; i < count; i++) {
+        struct vault_credential c = vault_credential_get(v, all[i]->id);
+        int64_t left = c.expires_at - clock_unix_ms() - RENEWAL_AHEAD_MS;
+        if (c.method == VAULT_LOGIN && !c.reconnect && c.expires_at > 0 && left < least) {
+            least = left;
+        }
+    }
+    return least > RENEWAL_LEAST_MS ? least : RENEWAL_LEAST_MS;
+}
+
+static bool renewal_wait(struct vault *v)
+{
+    struct vault_renewal *r = v->renewal;
+    int64_t until = clock_mono_ms() + renewal_sleep_ms(v);
     LOCK_GUARD(&r->lock);
-    if (r->again_at_ms > 0 && r->again_at_ms < until) {
+    if (r->again_at_ms > 0) {
         until = r->again_at_ms;
     }
     while (!r->asked && !r->stopping && thread_cond_wait_until(&r->work, &r->lock, until)) {
@@ -210,7 +228,7 @@ static void *renewal_run(void *vault)
     struct vault *v = vault;
     do {
         renewal_all(v);
-    } while (renewal_wait(v->renewal));
+    } while (renewal_wait(v));
     return NULL;
 }
 

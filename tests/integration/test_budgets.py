@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.integration import docker
 from tests.integration.client import assert_error
 from tests.integration.conftest import Apps
 from tests.integration.harness import Stack
@@ -77,6 +78,12 @@ def test_a_tasks_spend_is_counted_and_priced(metered, box, model, agent):
     assert f'sandboxd_model_requests_total{{provider="{AGENTS[agent]}"}}' in metered.api.get("/metrics").text
     keys = usage(metered, group="key_id", provider=AGENTS[agent])["usage"]
     assert len(keys) == 1 and len(keys[0]["key_id"]) == 26
+    metrics = metered.api.get("/metrics").text
+    for name, label, value in (("app", "app_id", box["app_id"]), ("key", "key_id", keys[0]["key_id"])):
+        line = next(u for u in usage(metered, group=label)["usage"] if u[label] == value)
+        assert f'sandboxd_{name}_cost_microusd_total{{{label}="{value}"}} {line["cost_microusd"]}\n' in metrics
+        assert f'sandboxd_{name}_tokens_total{{{label}="{value}"}} {sum(line["tokens"].values())}\n' in metrics
+    assert "\nsandboxd_today_cost_microusd " in metrics and "\nsandboxd_today_tokens " in metrics
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -101,6 +108,68 @@ def test_a_budget_ends_a_task_before_its_next_request_and_keeps_its_work(metered
     put(metered, path, limit_tokens=10**9, reset=True)
     again = metered.api.make_task(box["id"], directive("say", "hello"), agent)
     assert metered.api.wait_task(box["id"], again["id"])["status"] == "succeeded"
+
+
+# What hostile code in a sandbox does with its task's token: as many requests at once as it is told.
+FLOOD = r"""
+import collections, json, sys, threading, urllib.error, urllib.request
+token, prompt, count = open("/home/sandbox/token").read().strip(), sys.argv[1], int(sys.argv[2])
+body = json.dumps({"model": "big-pickle", "max_tokens": 1000, "stream": True, "messages": [{"role": "user", "content": prompt}]})
+seen, words = collections.Counter(), set()
+def ask():
+    request = urllib.request.Request("http://127.0.0.1:9100/zen/chat/completions", body.encode(),
+                                     {"authorization": f"Bearer {token}", "content-type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            answer.read()
+            seen[answer.status] += 1
+    except urllib.error.HTTPError as error:
+        seen[error.code] += 1
+        words.add(error.read().decode())
+threads = [threading.Thread(target=ask) for _ in range(count)]
+[t.start() for t in threads]
+[t.join() for t in threads]
+print(json.dumps({"seen": seen, "words": sorted(words)}))
+"""
+
+
+def flood(box, prompt, count):
+    found = json.loads(docker.python_inside(box["id"], FLOOD, prompt, str(count)))
+    return {int(status): times for status, times in found["seen"].items()}, " ".join(found["words"])
+
+
+def task_with_a_token(metered, box, seconds):
+    """A task whose agent's tool left the token where other code of the sandbox finds it, and goes on for a while."""
+    token = metered.workspace(box["id"]) / "token"
+    token.unlink(missing_ok=True)
+    keep = f"printf %s \"$OPENCODE_CONFIG_CONTENT\" | jq -r '[.provider[].options.apiKey][0]' > ~/token; sleep {seconds}"
+    task = metered.api.make_task(box["id"], directive("shell", keep), "opencode")
+    wait_until(lambda: token.exists() and token.read_text(encoding="utf-8").strip(), 100, "the agent's tool runs")
+    return task
+
+
+def test_requests_side_by_side_do_not_pass_a_budget_together(metered, box, model):
+    path = f"/v1/apps/{box['app_id']}/budget"
+    task = task_with_a_token(metered, box, 20)
+    before = len(model.posts())
+    put(metered, path, limit_tokens=5000, reset=True)
+    seen, words = flood(box, directive("slow", "3"), 20)
+    # Each holds its prompt and 1,000 tokens while it runs, so four fit; what comes later finds them spent.
+    assert 1 <= seen[200] <= 4 and set(seen) <= {200, 429, 403}, (seen, words)
+    assert sum(seen.values()) == 20 and "budget of this app" in words, (seen, words)
+    assert len(model.posts()) - before == seen[200]
+    done = metered.api.wait_task(box["id"], task["id"])
+    assert done["status"] == ("budget_reached" if 403 in seen else "succeeded"), (done, seen)
+
+
+def test_a_loop_of_requests_is_held_to_its_minute(metered, box, model):
+    task = task_with_a_token(metered, box, 20)
+    before = len(model.posts())
+    seen, words = flood(box, directive("say", "hello"), 140)
+    assert set(seen) == {200, 429} and "in a minute" in words, (seen, words)
+    assert len(model.posts()) - before == seen[200] <= 120
+    metered.api.post(f"/v1/sandboxes/{box['id']}/tasks/{task['id']}/cancel")
+    assert metered.api.wait_task(box["id"], task["id"])["status"] in ("cancelled", "succeeded")
 
 
 def test_a_tasks_own_budget_in_money_survives_a_kill(metered, box, model):
