@@ -208,6 +208,7 @@ void api_app_config_put(struct http_request *r, struct http_response *p, void *c
         !app_config_body(json_root(doc), &change, p)) {
         return;
     }
+    change.is_running = app_config_force_of_app(api, r, &app).runs;
     if (vault_config_set(api->vault, &app, &change, &created, &changed, &e) != 0) {
         http_error_from(p, &e);
         return;
@@ -229,7 +230,8 @@ void api_app_config_delete(struct http_request *r, struct http_response *p, void
     if (!api_id(r, 0, "app", &app, p)) {
         return;
     }
-    if (vault_config_remove(api->vault, &app, r->params[1], &e) != 0) {
+    bool is_running = app_config_force_of_app(api, r, &app).runs;
+    if (vault_config_remove(api->vault, &app, r->params[1], is_running, &e) != 0) {
         http_error_from(p, &e);
         return;
     }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "control/sandbox/table.h"
+#include "control/store/app_config.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/mem.h"
@@ -64,6 +65,16 @@ static int reports_target(struct sandbox_service *s, const struct ulid *id,
     return 0;
 }
 
+/* What was taken away before that version is with no process any more. */
+static void reports_forget(struct sandbox_service *s, const struct ulid *app, int64_t in_force)
+{
+    struct err e;
+    if (in_force >= 0 && app_config_forget(s->db, app, in_force, &e) != 0) {
+        log_warn("a value that nobody runs with was not forgotten", "app_id", app->text, "error",
+                 e.msg);
+    }
+}
+
 int sandbox_connected(struct sandbox_service *s, const struct ulid *id, const struct record *hello,
                       struct buf *ret_configure, struct err *e)
 {
@@ -89,6 +100,7 @@ int sandbox_connected(struct sandbox_service *s, const struct ulid *id, const st
         reports_configure(s, b, &w);
         table_changed(s, b);
     }
+    reports_forget(s, &target.app, target.in_force);
     if (!record_end(&w)) {
         return err_set(e, ERR_INTERNAL, 0, "the config of an app is too large for its sandbox");
     }
@@ -114,8 +126,15 @@ static void reports_phase(struct sandbox *b, const struct record *r)
 {
     reports_copy(record_get(r, "phase"), b->phase, sizeof(b->phase));
     reports_copy(record_get(r, "detail"), b->detail, sizeof(b->detail));
+}
+
+/* True when its processes run with another config than it said before. */
+static bool reports_config(struct sandbox *b, const struct record *r)
+{
     int64_t version = reports_config_version(r);
+    bool is_new = version >= 0 && version != b->config_version;
     b->config_version = version >= 0 ? version : b->config_version;
+    return is_new;
 }
 
 static int64_t reports_number(const struct record *r, const char *key)
@@ -197,6 +216,9 @@ void sandbox_report(struct sandbox_service *s, const struct ulid *id, const stru
     int64_t usual_ms = -1;
     uint64_t port = 0;
     bool heap_full = false;
+    int64_t config = -1;
+
+    struct ulid app = {0};
     {
         LOCK_GUARD(&s->lock);
         struct sandbox *b = table_live(s, id);
@@ -205,6 +227,8 @@ void sandbox_report(struct sandbox_service *s, const struct ulid *id, const stru
         }
         if (record_is(r, "phase")) {
             reports_phase(b, r);
+            config = reports_config(b, r) ? b->config_version : -1;
+            app = b->app_id;
         } else if (record_is(r, "process")) {
             heap_full = reports_process(b, r);
         } else if (record_is(r, "port")) {
@@ -218,6 +242,7 @@ void sandbox_report(struct sandbox_service *s, const struct ulid *id, const stru
         table_changed(s, b);
     }
     struct err e;
+    reports_forget(s, &app, config);
     if (heap_full) {
         kills_note_heap(s, id);
     }

@@ -84,6 +84,25 @@ static int config_check_room(struct db_conn *conn, const struct ulid *app,
     return 0;
 }
 
+static int config_keep_former(struct db_conn *conn, const struct ulid *app, const char *key,
+                              const struct app_config_effect *effect, struct err *e)
+{
+    if (!effect->is_seen || !effect->former) {
+        return 0;
+    }
+    if (db_exec(conn, e,
+                "INSERT INTO app_config_former(app_id,version,key,box)"
+                " VALUES(?1,(SELECT config_version FROM app WHERE id=?1),?2,?3)",
+                "sss", app->text, key, effect->former) != 0) {
+        return -1;
+    }
+    return db_exec(
+        conn, e,
+        "DELETE FROM app_config_former WHERE app_id=?1 AND version NOT IN (SELECT"
+        " version FROM app_config_former WHERE app_id=?1 ORDER BY version DESC LIMIT ?2)",
+        "si", app->text, (int64_t)APP_CONFIG_FORMER_MAX);
+}
+
 /* The number of a change that processes can see. */
 static int config_count_change(struct db_conn *conn, const struct ulid *app, bool is_seen,
                                struct err *e)
@@ -97,10 +116,12 @@ static int config_count_change(struct db_conn *conn, const struct ulid *app, boo
 }
 
 static int config_put(struct db_conn *conn, const struct ulid *app,
-                      const struct app_config_row *row, bool is_seen, struct err *e)
+                      const struct app_config_row *row, const struct app_config_effect *effect,
+                      struct err *e)
 {
-    if (config_count_change(conn, app, is_seen, e) != 0 ||
-        config_check_room(conn, app, row, e) != 0) {
+    if (config_count_change(conn, app, effect->is_seen, e) != 0 ||
+        config_check_room(conn, app, row, e) != 0 ||
+        config_keep_former(conn, app, row->key, effect, e) != 0) {
         return -1;
     }
     return db_exec(
@@ -112,21 +133,21 @@ static int config_put(struct db_conn *conn, const struct ulid *app,
         " version=CASE WHEN ?7 THEN excluded.version ELSE version END,"
         " updated_at=excluded.updated_at",
         "sssisiiii", app->text, row->key, row->scope, (int64_t)row->sensitive, row->box, row->bytes,
-        (int64_t)is_seen, row->created_at, row->updated_at);
+        (int64_t)effect->is_seen, row->created_at, row->updated_at);
 }
 
 int app_config_put(struct db *db, const struct ulid *app, const struct app_config_row *row,
-                   bool is_seen, struct err *e)
+                   const struct app_config_effect *effect, struct err *e)
 {
     struct db_conn *conn = NULL;
     if (db_write_begin(db, &conn, e) != 0) {
         return -1;
     }
-    return db_write_end(db, conn, config_put(conn, app, row, is_seen, e), e);
+    return db_write_end(db, conn, config_put(conn, app, row, effect, e), e);
 }
 
 static int config_remove(struct db_conn *conn, const struct ulid *app, const char *key,
-                         bool is_seen, struct err *e)
+                         const struct app_config_effect *effect, struct err *e)
 {
     if (db_exec(conn, e, "DELETE FROM app_config WHERE app_id=? AND key=?", "ss", app->text, key) !=
         0) {
@@ -135,15 +156,43 @@ static int config_remove(struct db_conn *conn, const struct ulid *app, const cha
     if (db_changes(conn) == 0) {
         return err_set(e, ERR_NOT_FOUND, 0, "%s is not set", key);
     }
-    return config_count_change(conn, app, is_seen, e);
+    return config_count_change(conn, app, effect->is_seen, e) != 0
+               ? -1
+               : config_keep_former(conn, app, key, effect, e);
 }
 
-int app_config_remove(struct db *db, const struct ulid *app, const char *key, bool is_seen,
-                      struct err *e)
+int app_config_remove(struct db *db, const struct ulid *app, const char *key,
+                      const struct app_config_effect *effect, struct err *e)
 {
     struct db_conn *conn = NULL;
     if (db_write_begin(db, &conn, e) != 0) {
         return -1;
     }
-    return db_write_end(db, conn, config_remove(conn, app, key, is_seen, e), e);
+    return db_write_end(db, conn, config_remove(conn, app, key, effect, e), e);
+}
+
+int app_config_list_former(struct db *db, const struct ulid *app, struct arena *a,
+                           struct app_config_rows *ret, struct err *e)
+{
+    struct db_conn *conn = db_read_begin(db);
+    struct db_rows *rows = db_query(conn, e,
+                                    "SELECT key,box FROM app_config_former WHERE app_id=?"
+                                    " ORDER BY version DESC LIMIT ?",
+                                    "si", app->text, (int64_t)APP_CONFIG_FORMER_MAX);
+    *ret = (struct app_config_rows){
+        .items = arena_alloc(a, sizeof(*ret->items) * APP_CONFIG_FORMER_MAX)};
+    int rc = rows ? 1 : -1;
+    while (rc > 0 && ret->count < APP_CONFIG_FORMER_MAX && (rc = db_next(rows, e)) > 0) {
+        ret->items[ret->count++] =
+            (struct app_config_row){.key = db_text(rows, 0, a), .box = db_text(rows, 1, a)};
+    }
+    db_rows_end(rows);
+    db_read_end(db, conn);
+    return rc < 0 ? -1 : 0;
+}
+
+int app_config_forget(struct db *db, const struct ulid *app, int64_t version, struct err *e)
+{
+    return db_write(db, NULL, e, "DELETE FROM app_config_former WHERE app_id=? AND version<=?",
+                    "si", app->text, version);
 }

@@ -10,10 +10,11 @@
 #include "control/store/db.h"
 #include "lib/ulid.h"
 
-#define APP_CONFIG_COUNT_MAX 100 /* of one app */
-#define APP_CONFIG_BYTES_MAX                                             \
-    (32L * 1024) /* of one app: keys and values; a record holds them all \
-                  */
+/* Of one app; what it has at most goes into one record. Bytes: keys and values. Former: see below,
+ * the oldest goes. */
+#define APP_CONFIG_COUNT_MAX  100
+#define APP_CONFIG_BYTES_MAX  (32L * 1024)
+#define APP_CONFIG_FORMER_MAX 16
 
 struct app_config_row {
     const char *key;
@@ -36,13 +37,24 @@ struct app_config_rows {
 /* ERR_NOT_FOUND: no such app. */
 int app_config_list(struct db *db, const struct ulid *app, struct arena *a,
                     struct app_config_rows *ret, struct err *e) MUST_CHECK;
-/* Stores one; is_seen: processes can see the change, the app's version rises. created_at counts for
- * a new one only; version is ours. ERR_LIMIT, ERR_NOT_FOUND. */
+
+struct app_config_effect {
+    bool is_seen;       /* processes can see the change: the app's version rises */
+    const char *former; /* box that processes still run with, kept until app_config_forget; NULL */
+};
+
+/* Stores one. created_at counts for a new one only; version is ours. ERR_LIMIT, ERR_NOT_FOUND. */
 int app_config_put(struct db *db, const struct ulid *app, const struct app_config_row *row,
-                   bool is_seen, struct err *e) MUST_CHECK;
+                   const struct app_config_effect *effect, struct err *e) MUST_CHECK;
 /* ERR_NOT_FOUND. */
-int app_config_remove(struct db *db, const struct ulid *app, const char *key, bool is_seen,
-                      struct err *e) MUST_CHECK;
+int app_config_remove(struct db *db, const struct ulid *app, const char *key,
+                      const struct app_config_effect *effect, struct err *e) MUST_CHECK;
+/* Key and box only, at most APP_CONFIG_FORMER_MAX. Lives in the arena. */
+int app_config_list_former(struct db *db, const struct ulid *app, struct arena *a,
+                           struct app_config_rows *ret, struct err *e) MUST_CHECK;
+/* Processes run with that version: what was taken away before is with nobody any more. */
+int app_config_forget(struct db *db, const struct ulid *app, int64_t version, struct err *e)
+    MUST_CHECK;
 /* The app's version alone. ERR_NOT_FOUND. */
 int app_config_version(struct db *db, const struct ulid *app, int64_t *ret, struct err *e)
     MUST_CHECK;

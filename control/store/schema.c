@@ -209,6 +209,15 @@ const char *const schema_migrations[] = {
     " created_at INTEGER NOT NULL,"
     " updated_at INTEGER NOT NULL,"
     " PRIMARY KEY (app_id, key)"
+    ") STRICT, WITHOUT ROWID;"
+    /* What a change took away while processes ran with it: masked in events until they are gone.
+       version: the app's config_version from that change on. */
+    "CREATE TABLE app_config_former ("
+    " app_id TEXT NOT NULL REFERENCES app(id) ON DELETE CASCADE,"
+    " version INTEGER NOT NULL,"
+    " key TEXT NOT NULL,"
+    " box TEXT NOT NULL,"
+    " PRIMARY KEY (app_id, version)"
     ") STRICT, WITHOUT ROWID;",
 };
 

@@ -163,9 +163,23 @@ static bool config_is_seen(const struct app_config_row *before, enum app_config_
     return was != is || (is && !same_value);
 }
 
-static int config_store(struct vault *v, const struct ulid *app, struct app_config_row *row,
-                        struct str value, bool is_seen, struct err *e)
+/* The box of before, when processes run with it and it is nobody's business. */
+static const char *config_former(const struct app_config_row *before, bool is_running)
 {
+    bool kept = is_running && before && before->sensitive &&
+                (config_scope(before) & APP_CONFIG_RUNTIME) != 0;
+
+    return kept ? before->box : NULL;
+}
+
+static int config_store(const struct config_edit *edit, struct app_config_row *row,
+                        struct str value, bool same_value, struct err *e)
+{
+    struct vault *v = edit->v;
+    const struct ulid *app = edit->app;
+    struct app_config_effect effect = {
+        .is_seen = config_is_seen(edit->before, config_scope(row), same_value),
+        .former = config_former(edit->before, edit->change->is_running)};
     BUF_AUTO(box, CONFIG_BOX_BYTES);
     char name[CONFIG_ROW_BYTES];
 
@@ -177,7 +191,7 @@ static int config_store(struct vault *v, const struct ulid *app, struct app_conf
     row->bytes = (int64_t)(strlen(row->key) + value.len);
     row->created_at = clock_unix_ms();
     row->updated_at = row->created_at;
-    if (app_config_put(v->db, app, row, is_seen, e) != 0) {
+    if (app_config_put(v->db, app, row, &effect, e) != 0) {
         return -1;
     }
     atomic_fetch_add(&v->config_changes, 1);
@@ -206,8 +220,7 @@ static int config_set(const struct config_edit *edit, bool *ret_changed, struct 
     }
     struct app_config_row row = {
         .key = c->key, .scope = app_config_scope_name(scope), .sensitive = sensitive};
-    return config_store(edit->v, edit->app, &row, value, config_is_seen(before, scope, same_value),
-                        e);
+    return config_store(edit, &row, value, same_value, e);
 }
 
 int vault_config_set(struct vault *v, const struct ulid *app,
@@ -227,7 +240,8 @@ int vault_config_set(struct vault *v, const struct ulid *app,
     return config_set(&edit, ret_changed, e);
 }
 
-int vault_config_remove(struct vault *v, const struct ulid *app, struct str key, struct err *e)
+int vault_config_remove(struct vault *v, const struct ulid *app, struct str key, bool is_running,
+                        struct err *e)
 {
     struct arena *a AUTO(arena) = arena_new(CONFIG_ARENA_BYTES);
     struct app_config_rows rows;
@@ -241,8 +255,9 @@ int vault_config_remove(struct vault *v, const struct ulid *app, struct str key,
         struct str shown = str_cut(key, 0, APP_CONFIG_KEY_BYTES_MAX);
         return err_set(e, ERR_NOT_FOUND, 0, "%.*s is not set", STR_FMT(shown));
     }
-    if (app_config_remove(v->db, app, row->key, (config_scope(row) & APP_CONFIG_RUNTIME) != 0, e) !=
-        0) {
+    struct app_config_effect effect = {.is_seen = (config_scope(row) & APP_CONFIG_RUNTIME) != 0,
+                                       .former = config_former(row, is_running)};
+    if (app_config_remove(v->db, app, row->key, &effect, e) != 0) {
         return -1;
     }
     atomic_fetch_add(&v->config_changes, 1);
@@ -253,7 +268,23 @@ int vault_config_remove(struct vault *v, const struct ulid *app, struct str key,
 
 typedef void (*config_fn)(void *ctx, const struct app_config_row *row, struct str value);
 
-/* Opens all of an app, one after the other, and wipes each. */
+/* Opens one after the other, and wipes each. */
+static int config_open_each(struct vault *v, const struct ulid *app,
+                            const struct app_config_rows *rows, config_fn fn, void *ctx,
+                            struct err *e)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        CONFIG_VALUE(value);
+
+        if (config_open(v, app, &rows->items[i], &value, e) != 0) {
+            return -1;
+        }
+        fn(ctx, &rows->items[i], buf_str(&value));
+    }
+    return 0;
+}
+
+/* All of an app. */
 static int config_each(struct vault *v, const struct ulid *app, config_fn fn, void *ctx,
                        int64_t *ret_version, struct err *e)
 {
@@ -263,13 +294,8 @@ static int config_each(struct vault *v, const struct ulid *app, config_fn fn, vo
     if (app_config_list(v->db, app, a, &rows, e) != 0) {
         return -1;
     }
-    for (size_t i = 0; i < rows.count; i++) {
-        CONFIG_VALUE(value);
-
-        if (config_open(v, app, &rows.items[i], &value, e) != 0) {
-            return -1;
-        }
-        fn(ctx, &rows.items[i], buf_str(&value));
+    if (config_open_each(v, app, &rows, fn, ctx, e) != 0) {
+        return -1;
     }
     *ret_version = rows.version;
     return 0;
@@ -353,6 +379,8 @@ int vault_config_agent_env(struct vault *v, const struct ulid *app, struct arena
     return 0;
 }
 
+#define CONFIG_VALUES_MAX (APP_CONFIG_COUNT_MAX + APP_CONFIG_FORMER_MAX)
+
 struct config_values {
     struct str *values; /* owned copies */
     size_t count;
@@ -362,17 +390,38 @@ static void config_collect(void *ctx, const struct app_config_row *row, struct s
 {
     struct config_values *all = ctx;
 
-    if (row->sensitive && all->count < APP_CONFIG_COUNT_MAX) {
+    if (row->sensitive && all->count < CONFIG_VALUES_MAX) {
         all->values[all->count++] = str_n(mem_dup(value.ptr, value.len), value.len);
     }
 }
 
+static void config_collect_former(void *ctx, const struct app_config_row *row, struct str value)
+{
+    struct app_config_row sensitive = *row;
+
+    sensitive.sensitive = true; /* no other is kept */
+    config_collect(ctx, &sensitive, value);
+}
+
+static int config_collect_all(struct vault *v, const struct ulid *app, struct config_values *all,
+                              struct err *e)
+{
+    struct arena *a AUTO(arena) = arena_new(CONFIG_ARENA_BYTES);
+    struct app_config_rows former;
+    int64_t version = 0;
+
+    if (config_each(v, app, config_collect, all, &version, e) != 0 ||
+        app_config_list_former(v->db, app, a, &former, e) != 0) {
+        return -1;
+    }
+    return config_open_each(v, app, &former, config_collect_former, all, e);
+}
+
 int vault_config_mask(struct vault *v, const struct ulid *app, struct mask **ret, struct err *e)
 {
-    int64_t version = 0;
-    struct str *values AUTOFREE = mem_calloc(APP_CONFIG_COUNT_MAX, sizeof(*values));
+    struct str *values AUTOFREE = mem_calloc(CONFIG_VALUES_MAX, sizeof(*values));
     struct config_values all = {.values = values};
-    int rc = config_each(v, app, config_collect, &all, &version, e);
+    int rc = config_collect_all(v, app, &all, e);
 
     *ret = rc == 0 ? mask_new(all.values, all.count) : NULL;
     for (size_t i = 0; i < all.count; i++) {

@@ -63,6 +63,7 @@ struct app_config_change {
     bool set_scope;
     bool sensitive;
     bool set_sensitive;
+    bool is_running; /* processes run with what is there: its value is masked until they are gone */
 };
 
 /* On disk when it returns. ERR_INVALID, ERR_LIMIT, ERR_NOT_FOUND (the app). *ret_created: the key
@@ -70,9 +71,9 @@ struct app_config_change {
 int vault_config_set(struct vault *v, const struct ulid *app,
                      const struct app_config_change *change, bool *ret_created, bool *ret_changed,
                      struct err *e) MUST_CHECK;
-/* ERR_NOT_FOUND. */
-int vault_config_remove(struct vault *v, const struct ulid *app, struct str key, struct err *e)
-    MUST_CHECK;
+/* ERR_NOT_FOUND. is_running as in a change. */
+int vault_config_remove(struct vault *v, const struct ulid *app, struct str key, bool is_running,
+                        struct err *e) MUST_CHECK;
 
 /* Adds to a `configure` record what a boot starts with: `config_version`, `config`, `secret` and
  * `mask`, values in the clear: the caller wipes its buffer. */
@@ -84,7 +85,8 @@ int vault_config_add_masks(struct vault *v, const struct ulid *app, int64_t in_f
 /* KEY=value of scope agent, ended by NULL, in the arena. */
 int vault_config_agent_env(struct vault *v, const struct ulid *app, struct arena *a,
                            const char *const **ret, struct err *e) MUST_CHECK;
-/* Of all sensitive values; NULL: there are none. The caller frees it. */
+/* Of all sensitive values, and of those that were changed while processes run with them; NULL:
+ * there are none. The caller frees it. */
 int vault_config_mask(struct vault *v, const struct ulid *app, struct mask **ret, struct err *e)
     MUST_CHECK;
 /* Rises with every change of any app: a mask that is older may lack something. */

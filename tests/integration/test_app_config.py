@@ -194,6 +194,9 @@ def test_an_agent_gets_what_is_for_agents(given, agent):
     if agent == "claude-code":
         answer = given.api.post("/v1/agents/claude-code/api-key", {"api_key": given.stack.secret("sk-ant-")})
         assert answer.status_code in (200, 204), answer.text
+    # Changed and not applied: the app still runs with what was there before.
+    before, given.secret = given.secret, given.stack.secret("app-")
+    given.put("API_KEY", value=given.secret)
     command = "env > seen.txt; env; cat /proc/[0-9]*/environ | tr '\\0' '\\n'; printf 'hint: %s' \"$AGENT_HINT\" >&2"
     task = given.api.make_task(given.sandbox["id"], directive("shell", command), agent)
     done = given.api.wait_task(given.sandbox["id"], task["id"])
@@ -207,8 +210,13 @@ def test_an_agent_gets_what_is_for_agents(given, agent):
     assert "AGENT_HINT=***" in events
     # It can look into its neighbours: care, not a wall. Events do not show what it saw.
     assert "COLOUR=blue" in events and "API_KEY=***" in events
-    for needle in (given.hint, given.secret, PEM_LINE):
+    for needle in (given.hint, before, given.secret, PEM_LINE):
         assert needle not in events and needle not in json.dumps(done)
+    given.apply()
+    connection = sqlite3.connect(f"file:{given.stack.data}/state/sandboxd.db?mode=ro", uri=True)
+    former = connection.execute("SELECT count(*) FROM app_config_former").fetchone()
+    connection.close()
+    assert former == (0,), "what nobody runs with is forgotten"
 
 
 def test_an_app_that_fails_does_not_show_it(given):

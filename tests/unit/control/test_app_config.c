@@ -97,7 +97,8 @@ static void a_value_is_sealed_and_bound_to_its_place(void **state)
     /* A box that was moved to another key does not open. */
     struct app_config_row moved = rows.items[0];
     moved.key = "OTHER";
-    assert_int_equal(app_config_put(db, &app, &moved, true, &e), 0);
+    assert_int_equal(
+        app_config_put(db, &app, &moved, &(struct app_config_effect){.is_seen = true}, &e), 0);
     assert_int_equal(vault_config_list(&vault, &app, arena, &config, &e), -1);
     assert_int_equal(e.code, ERR_FORBIDDEN);
 }
@@ -122,12 +123,12 @@ static void versions_rise_with_what_processes_see(void **state)
     assert_int_equal(vault_config_set(&vault, &app, &scope_only, &created, &changed, &e), 0);
     assert_int_equal(list().version, 3);
     assert_string_equal(list().items[0].value, "two");
-    assert_int_equal(vault_config_remove(&vault, &app, STR("B"), &e), 0);
+    assert_int_equal(vault_config_remove(&vault, &app, STR("B"), false, &e), 0);
     assert_int_equal(list().version, 3);
     assert_int_equal(set("C", "c", APP_CONFIG_RUNTIME, true), 0);
-    assert_int_equal(vault_config_remove(&vault, &app, STR("C"), &e), 0);
+    assert_int_equal(vault_config_remove(&vault, &app, STR("C"), false, &e), 0);
     assert_int_equal(list().version, 5);
-    assert_int_equal(vault_config_remove(&vault, &app, STR("C"), &e), -1);
+    assert_int_equal(vault_config_remove(&vault, &app, STR("C"), false, &e), -1);
     assert_int_equal(e.code, ERR_NOT_FOUND);
     assert_int_equal(vault_config_changes(&vault), 7);
 }
@@ -232,6 +233,49 @@ static void a_mask_takes_all_sensitive_ones(void **state)
     assert_string_equal(out.ptr, "open-value *** ***");
 }
 
+static void assert_shown(const char *text, const char *expected)
+{
+    BUF_AUTO(out, 256);
+    struct mask *m AUTO(mask) = NULL;
+    assert_int_equal(vault_config_mask(&vault, &app, &m, &e), 0);
+    mask_text(m, str_of(text), &out);
+    assert_string_equal(out.ptr, expected);
+}
+
+/* What processes run with is masked until they are gone, and no longer. */
+static void what_was_taken_away_is_masked_while_it_is_used(void **state)
+{
+    struct app_config_change c = {.key = "A", .value = STR("second-one"), .is_running = true};
+    (void)state;
+    assert_int_equal(set("A", "first-one", APP_CONFIG_RUNTIME, true), 0);
+    assert_int_equal(vault_config_set(&vault, &app, &c, &created, &changed, &e), 0);
+    assert_shown("first-one second-one", "*** ***");
+    assert_int_equal(vault_config_remove(&vault, &app, STR("A"), true, &e), 0);
+    assert_shown("first-one second-one", "*** ***");
+    assert_int_equal(app_config_forget(db, &app, 2, &e), 0);
+    assert_shown("first-one second-one", "first-one ***");
+    assert_int_equal(app_config_forget(db, &app, 3, &e), 0);
+    assert_shown("first-one second-one", "first-one second-one");
+    /* Nobody runs with it. */
+    assert_int_equal(set("A", "third-one", APP_CONFIG_RUNTIME, true), 0);
+    assert_int_equal(vault_config_remove(&vault, &app, STR("A"), false, &e), 0);
+    assert_shown("third-one", "third-one");
+}
+
+static void not_for_ever_more_of_them(void **state)
+{
+    struct app_config_change c = {.key = "A", .is_running = true};
+    char text[32];
+    (void)state;
+    assert_int_equal(set("A", "value-0", APP_CONFIG_RUNTIME, true), 0);
+    for (int i = 0; i <= APP_CONFIG_FORMER_MAX; i++) {
+        (void)snprintf(text, sizeof(text), "value-%c", 'a' + i);
+        c.value = str_of(text);
+        assert_int_equal(vault_config_set(&vault, &app, &c, &created, &changed, &e), 0);
+    }
+    assert_shown("value-0 value-a value-b", "value-0 *** ***");
+}
+
 static void it_goes_with_its_app(void **state)
 {
     struct app_config config;
@@ -263,6 +307,8 @@ int main(void)
         WITH_APP(too_much_is_refused),
         WITH_APP(each_gets_what_is_for_it),
         WITH_APP(a_mask_takes_all_sensitive_ones),
+        WITH_APP(what_was_taken_away_is_masked_while_it_is_used),
+        WITH_APP(not_for_ever_more_of_them),
         WITH_APP(it_goes_with_its_app),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
