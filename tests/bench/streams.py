@@ -30,6 +30,12 @@ class Measured:
     memory_kib: int  # the proxy's private memory, at most
     cpu_us: float  # of the proxy, per event
     measurer_us: float  # CPU of tokens, per event
+    queued_ms: float  # that the proxy was ready to run and had no CPU
+
+
+def queued_ns(pid):
+    """How long a process of one thread has waited for a CPU so far."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[1])
 
 
 class Ways:
@@ -77,11 +83,11 @@ class Ways:
 
         looker = threading.Thread(target=look)
         looker.start()
-        cpu = cpu_ns(pid)
+        cpu, queued = cpu_ns(pid), queued_ns(pid)
         try:
             p50, p99, most, events, took, own = self.ask(way)
         finally:
             done.set()
             looker.join()
-        cpu = (cpu_ns(pid) - cpu) / 1000 / events
-        return Measured(p50 / 1000, p99 / 1000, most / 1000, events, events / took * 1e6, max(memory), cpu, own / events)
+        cpu, queued = (cpu_ns(pid) - cpu) / 1000 / events, (queued_ns(pid) - queued) / 1e6
+        return Measured(p50 / 1000, p99 / 1000, most / 1000, events, events / took * 1e6, max(memory), cpu, own / events, queued)
