@@ -8,13 +8,11 @@
 
 #include "control/vault/spend_private.h"
 #include "lib/clock.h"
-#include "lib/log.h"
 #include "lib/mem.h"
 #include "lib/thread.h"
 
 #define SPEND_INPUT_BYTES_PER_TOKEN 3
 #define SPEND_TOKENS_MAX            INT64_C(100000000)
-#define SPEND_HOLD_MS               3600000
 #define SPEND_ENDED_MS              900000 /* an ended task's last request may be told that late */
 #define SPEND_WINDOW_MS             60000
 #define SPEND_WINDOWS_MAX           3 /* minutes of too many requests before a task is stopped */
@@ -106,13 +104,6 @@ void spend_limit_text(const struct spend_meter *m, char *out, size_t size)
 
 /* ---- judging ---- */
 
-struct spend_need {
-    int64_t microusd; /* 0 when the price is unknown */
-    int64_t tokens;
-    int64_t input_tokens;
-    bool price_known;
-};
-
 static struct spend_need spend_need_of(struct vault *v, const struct spend_request *r,
                                        struct spend_answer *ret)
 {
@@ -134,21 +125,6 @@ static struct spend_need spend_need_of(struct vault *v, const struct spend_reque
                                .tokens = t.input + t.output,
                                .input_tokens = t.input,
                                .price_known = price.known};
-}
-
-/* What runs holds of a budget, but for the request itself, which may have been judged before. */
-static void spend_held(const struct vault_spend *s, const struct spend_meter *m,
-                       const struct spend_request *r, struct spend_need *ret)
-{
-    *ret = (struct spend_need){0};
-    for (const struct spend_hold *h = s->holds; h; h = h->next) {
-        bool counts =
-            m->scope == BUDGET_TASK ? ulid_eq(&h->task, &r->task) : spend_counts(m, &h->app);
-        if (counts && h->n != r->n) {
-            ret->microusd += h->microusd;
-            ret->tokens += h->tokens;
-        }
-    }
 }
 
 static void spend_refuse_budget(const struct spend_meter *m, const struct spend_need *need,
@@ -254,80 +230,6 @@ static void spend_judge_rate(const struct vault *v, struct spend_task *t, struct
                        "this task asked its model more than %lld times in a minute again and again "
                        "and was stopped (SANDBOXD_TASK_REQUESTS_PER_MINUTE)",
                        (long long)limit);
-    }
-}
-
-/* ---- holds ---- */
-
-static void spend_drop_holds(struct vault_spend *s, int64_t now)
-{
-    for (struct spend_hold **at = &s->holds; *at;) {
-        struct spend_hold *h = *at;
-        if (now == 0 || now >= h->until_ms) {
-            *at = h->next;
-            s->hold_count--;
-            free(h);
-        } else {
-            at = &h->next;
-        }
-    }
-}
-
-struct spend_hold *spend_take_hold(struct vault_spend *s, int64_t n)
-{
-    for (struct spend_hold **at = &s->holds; *at; at = &(*at)->next) {
-        if ((*at)->n == n) {
-            struct spend_hold *h = *at;
-            *at = h->next;
-            s->hold_count--;
-            return h;
-        }
-    }
-    return NULL;
-}
-
-static bool spend_is_held(const struct vault_spend *s, int64_t n)
-{
-    const struct spend_hold *h = s->holds;
-    while (h && h->n != n) {
-        h = h->next;
-    }
-    return h != NULL;
-}
-
-static void spend_hold(struct vault_spend *s, const struct spend_task *t,
-                       const struct spend_request *r, const struct spend_need *need)
-{
-    struct spend_hold *h = mem_alloc(sizeof(*h));
-    free(spend_take_hold(s, r->n));
-    *h = (struct spend_hold){.next = s->holds,
-                             .n = r->n,
-                             .task = t->id,
-                             .app = t->app,
-                             .microusd = need->microusd,
-                             .tokens = need->tokens,
-                             .input_tokens = need->input_tokens,
-                             .until_ms = clock_mono_ms() + SPEND_HOLD_MS};
-    s->holds = h;
-    s->hold_count++;
-}
-
-void spend_boot(struct vault *v, struct str boot_id)
-{
-    struct vault_spend *s = v->spend;
-    char text[SPEND_BOOT_MAX + 1];
-    struct err e;
-    (void)snprintf(text, sizeof(text), "%.*s", STR_FMT(str_cut(boot_id, 0, SPEND_BOOT_MAX)));
-    {
-        LOCK_GUARD(&s->lock);
-        if (strcmp(s->boot_id, text) == 0) {
-            return;
-        }
-        (void)snprintf(s->boot_id, sizeof(s->boot_id), "%s", text);
-        spend_drop_holds(s, 0);
-    }
-    if (usage_forget_others(v->db, text, &e) != 0) {
-        log_warn("what was counted of an earlier proxy was not forgotten", "error", e.msg);
     }
 }
 

@@ -117,8 +117,27 @@ bool spend_meter_is_high(const struct spend_meter *m);
 /* "0.5000 USD", "1000 tokens": what is limited. */
 void spend_limit_text(const struct spend_meter *m, char *out, size_t size);
 const char *spend_scope_text(enum budget_scope scope);
+
+/* spend_holds.c; what a request may take at most */
+struct spend_need {
+    int64_t microusd; /* 0 when the price is unknown */
+    int64_t tokens;
+    int64_t input_tokens;
+    bool price_known;
+};
+
+/* Those whose hour is over; now 0: all. */
+void spend_drop_holds(struct vault_spend *s, int64_t now);
 /* Owned by the caller; NULL: there is none. */
 struct spend_hold *spend_take_hold(struct vault_spend *s, int64_t n);
+bool spend_is_held(const struct vault_spend *s, int64_t n);
+/* In place of what the same request held before. */
+void spend_hold(struct vault_spend *s, const struct spend_task *t, const struct spend_request *r,
+                const struct spend_need *need);
+/* What runs holds of a budget, but for the request itself, which may have been judged before. */
+void spend_held(const struct vault_spend *s, const struct spend_meter *m,
+                const struct spend_request *r, struct spend_need *ret);
+
 /* spend_budgets.c */
 int spend_load_budgets(struct vault *v, struct err *e) MUST_CHECK;
 /* spend_store.c */

@@ -3,6 +3,7 @@
 The OAuth server and the providers are scripted; nothing here was tried with a real one.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ import pytest
 
 from tests.integration.client import assert_error
 from tests.integration.conftest import Apps
+from tests.integration.credentials_fakes import Provider, make_certificate, serve_tls
 from tests.integration.harness import Stack
 from tests.integration.programs import wait_until
 from tests.stubs.model_scenarios import directive
@@ -347,6 +349,18 @@ def test_a_server_without_keys_is_checked_without_one(vault, login):
     own["base_url"] = "http://127.0.0.1:1"
     assert vault.api.call("PUT", "/v1/providers/stub", own).status_code == 200
     assert vault.api.post("/v1/providers/stub/check").status_code in (503, 504)
+    assert vault.api.delete("/v1/providers/stub").status_code == 204
+
+
+def test_a_provider_that_cannot_prove_its_name_gets_no_key(vault, tmp_path):
+    with contextlib.closing(Provider()) as impostor:
+        serve_tls(impostor, make_certificate(tmp_path))
+        own = {"kind": "openai-compatible", "base_url": f"https://127.0.0.1:{impostor.port}", "label": "Stub"}
+        assert vault.api.call("PUT", "/v1/providers/stub", own).status_code == 200
+        answer = vault.api.post("/v1/providers/stub/api-key", {"api_key": vault.secret("own-"), "check": True})
+        assert answer.status_code >= 500 and "certificate" in answer.json()["error"]["message"], answer.text
+        assert impostor.requests == []
+    assert provider(vault, "stub")["status"] == "not_connected"
     assert vault.api.delete("/v1/providers/stub").status_code == 204
 
 
