@@ -102,8 +102,8 @@ sources_of = $(sort $(shell find $(1) -name '*.c' 2>/dev/null))
 
 # Name of the program and of its main file, without .c. The proxies are two programs, so that the one
 # which faces visitors is linked without libcurl and the forty libraries behind it; likewise the engine
-# keeps libnftables in a program that lives for milliseconds.
-PROGRAMS_control := sandboxd:main
+# keeps libnftables, and sandboxd libcurl, in a program that lives as long as it is needed.
+PROGRAMS_control := sandboxd:main sandboxd-fetch:main_fetch
 PROGRAMS_engine := sandboxd-engine:main sandboxd-walls:main_walls
 PROGRAMS_proxy := sandboxd-preview-proxy:main_preview sandboxd-credentials-proxy:main_credentials
 PROGRAMS_supervisor := sandboxd-init:main

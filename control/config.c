@@ -123,6 +123,7 @@ static int config_numbers(struct config *c, struct err *e)
     uint64_t idle = 0;
     uint64_t floor = 0;
     uint64_t keep_alive = 0;
+    uint64_t requests = 0;
     if (env_port("API_PORT", 9090, &c->api_port, e) != 0 ||
         env_port("CONSOLE_PORT", 9091, &c->console_port, e) != 0 ||
         env_port("PREVIEW_PORT", 9080, &c->preview_port, e) != 0 ||
@@ -131,7 +132,8 @@ static int config_numbers(struct config *c, struct err *e)
         env_u64("SANDBOXD_DISK_FLOOR_MB", 0, CONFIG_DISK_FLOOR_MB_MAX, UINT32_MAX, &floor, e) !=
             0 ||
         env_u64("SANDBOXD_IDLE_THRESHOLD_SECONDS", 0, 31536000, 2100, &idle, e) != 0 ||
-        env_u64("SANDBOXD_KEEP_ALIVE_MAX_SECONDS", 60, 31536000, 86400, &keep_alive, e) != 0) {
+        env_u64("SANDBOXD_KEEP_ALIVE_MAX_SECONDS", 60, 31536000, 86400, &keep_alive, e) != 0 ||
+        env_u64("SANDBOXD_TASK_REQUESTS_PER_MINUTE", 0, 100000, 120, &requests, e) != 0) {
         return -1;
     }
     if (c->api_port == c->console_port) {
@@ -142,6 +144,7 @@ static int config_numbers(struct config *c, struct err *e)
     c->disk_floor_mb = floor == UINT32_MAX ? -1 : (int64_t)floor;
     c->idle_threshold_s = (int64_t)idle;
     c->keep_alive_max_s = (int64_t)keep_alive;
+    c->requests_per_minute = (int64_t)requests;
     return 0;
 }
 

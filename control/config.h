@@ -43,6 +43,7 @@ struct config {
     int64_t memory_low_percent;                            /* 0: off */
     int64_t memory_critical_percent;
     int64_t memory_watched_s;
+    int64_t requests_per_minute; /* of one task; 0: no limit */
     const char *presets_dir;
     const char *console_dir;
     const char *init_source;

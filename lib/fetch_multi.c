@@ -10,6 +10,7 @@
 
 #include <curl/curl.h>
 
+#include "lib/clock.h"
 #include "lib/env.h"
 #include "lib/mem.h"
 
@@ -17,6 +18,8 @@
 /* Providers close idle connections after a minute or more; an older one is not tried. */
 #define FETCH_IDLE_CONNECTION_S      50L
 #define FETCH_STREAMS_PER_CONNECTION 100L
+/* Resets of streams that are cancelled together are sent together. */
+#define FETCH_FLUSH_MS 2
 
 struct fetch_stream {
     struct fetch_multi *multi;
@@ -25,6 +28,7 @@ struct fetch_stream {
     const struct fetch_stream_events *events;
     void *ctx;
     struct fetch_stream *next; /* cancelled while libcurl was running */
+    struct fetch_stream *live_next, *live_prev;
     bool is_final, head_told, cancelled;
     char errors[CURL_ERROR_SIZE];
 };
@@ -34,10 +38,33 @@ struct fetch_multi {
     const struct fetch_multi_hooks *hooks;
     void *ctx;
     struct fetch_stream *cancelled;
-    unsigned running; /* libcurl is on the stack */
+    struct fetch_stream *live; /* all of them */
+    unsigned running;          /* libcurl is on the stack */
+    int64_t curl_at_ms;        /* when libcurl wants to be called; negative: not */
+    int64_t flush_at_ms;       /* when resets of streams are sent; negative: there are none */
+    int *sockets;              /* owned; watched now */
+    size_t socket_count, socket_room;
 };
 
 /* ---- the loop's side ---- */
+
+static void socket_note(struct fetch_multi *m, int fd, bool is_watched)
+{
+    size_t at = 0;
+
+    while (at < m->socket_count && m->sockets[at] != fd) {
+        at++;
+    }
+    if (at < m->socket_count) {
+        m->sockets[at] = is_watched ? fd : m->sockets[--m->socket_count];
+    } else if (is_watched) {
+        if (m->socket_count == m->socket_room) {
+            m->socket_room = m->socket_room * 2 + 16;
+            m->sockets = mem_resize(m->sockets, m->socket_room, sizeof(*m->sockets));
+        }
+        m->sockets[m->socket_count++] = fd;
+    }
+}
 
 static int on_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *slot)
 {
@@ -52,6 +79,7 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *sl
     if (what == CURL_POLL_OUT || what == CURL_POLL_INOUT) {
         wanted |= FETCH_WATCH_WRITE;
     }
+    socket_note(m, fd, what != CURL_POLL_REMOVE);
     m->hooks->watch(m->ctx, fd, wanted, &kept);
     if (what != CURL_POLL_REMOVE && kept != slot) {
         (void)curl_multi_assign(m->curl, fd, kept);
@@ -59,12 +87,24 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *sl
     return 0;
 }
 
+/* One timer for both. */
+static void timer_set(struct fetch_multi *m)
+{
+    int64_t at = m->curl_at_ms;
+
+    if (at < 0 || (m->flush_at_ms >= 0 && m->flush_at_ms < at)) {
+        at = m->flush_at_ms;
+    }
+    m->hooks->timer(m->ctx, at < 0 ? -1 : clock_until(at));
+}
+
 static int on_timer(CURLM *curl, long delay_ms, void *ctx)
 {
     struct fetch_multi *m = ctx;
 
     (void)curl;
-    m->hooks->timer(m->ctx, delay_ms);
+    m->curl_at_ms = delay_ms < 0 ? -1 : clock_mono_ms() + delay_ms;
+    timer_set(m);
     return 0;
 }
 
@@ -74,6 +114,7 @@ struct fetch_multi *fetch_multi_new(const struct fetch_multi_hooks *hooks, void 
 
     m->hooks = hooks;
     m->ctx = ctx;
+    m->curl_at_ms = m->flush_at_ms = -1;
     m->curl = curl_multi_init();
     if (!m->curl) {
         abort();
@@ -98,12 +139,38 @@ static void headers_wipe(struct curl_slist *list)
     curl_slist_free_all(list);
 }
 
+static void live_remove(struct fetch_stream *s)
+{
+    *(s->live_prev ? &s->live_prev->live_next : &s->multi->live) = s->live_next;
+    if (s->live_next) {
+        s->live_next->live_prev = s->live_prev;
+    }
+}
+
 static void stream_free(struct fetch_stream *s)
 {
+    live_remove(s);
     (void)curl_multi_remove_handle(s->multi->curl, s->curl);
     curl_easy_cleanup(s->curl);
     headers_wipe(s->headers);
     free(s);
+}
+
+/* Frees one that has not come to its end. libcurl writes the reset of an HTTP/2 stream into its
+ * buffer and sends it with whatever the connection carries next, which may be minutes later, while
+ * the provider writes on and counts. A connection that nobody else uses is therefore closed, and
+ * those that are in use are looked at in a moment as if something had come: that sends what waits.
+ */
+static void stream_abort(struct fetch_stream *s)
+{
+    struct fetch_multi *m = s->multi;
+
+    (void)curl_easy_setopt(s->curl, CURLOPT_FORBID_REUSE, 1L);
+    stream_free(s);
+    if (m->live && m->flush_at_ms < 0) {
+        m->flush_at_ms = clock_mono_ms() + FETCH_FLUSH_MS;
+        timer_set(m);
+    }
 }
 
 static void result_of(const struct fetch_stream *s, CURLcode rc, struct err *e)
@@ -149,7 +216,7 @@ static void multi_sweep(struct fetch_multi *m)
     }
     while ((s = m->cancelled)) {
         m->cancelled = s->next;
-        stream_free(s);
+        stream_abort(s);
     }
     while ((message = curl_multi_info_read(m->curl, &left))) {
         struct fetch_stream *done = NULL;
@@ -161,6 +228,24 @@ static void multi_sweep(struct fetch_multi *m)
             stream_done(done, rc);
         }
     }
+}
+
+/* One that is closed meanwhile is unknown to libcurl, and passed over. */
+static void flush_resets(struct fetch_multi *m)
+{
+    size_t count = m->socket_count;
+    int *sockets AUTOFREE = mem_calloc(count + 1, sizeof(*sockets));
+    int still;
+
+    memcpy(sockets, m->sockets, count * sizeof(*sockets));
+    m->flush_at_ms = -1;
+    m->running++;
+    for (size_t i = 0; i < count; i++) {
+        (void)curl_multi_socket_action(m->curl, sockets[i], CURL_CSELECT_IN | CURL_CSELECT_OUT,
+                                       &still);
+    }
+    m->running--;
+    multi_sweep(m);
 }
 
 void fetch_multi_ready(struct fetch_multi *m, int fd, unsigned what)
@@ -177,12 +262,20 @@ void fetch_multi_ready(struct fetch_multi *m, int fd, unsigned what)
 
 void fetch_multi_timeout(struct fetch_multi *m)
 {
+    int64_t now = clock_mono_ms();
     int still;
 
-    m->running++;
-    (void)curl_multi_socket_action(m->curl, CURL_SOCKET_TIMEOUT, 0, &still);
-    m->running--;
-    multi_sweep(m);
+    if (m->flush_at_ms >= 0 && now >= m->flush_at_ms) {
+        flush_resets(m);
+    }
+    if (m->curl_at_ms >= 0 && now >= m->curl_at_ms) {
+        m->curl_at_ms = -1;
+        m->running++;
+        (void)curl_multi_socket_action(m->curl, CURL_SOCKET_TIMEOUT, 0, &still);
+        m->running--;
+        multi_sweep(m);
+    }
+    timer_set(m);
 }
 
 void fetch_stream_cancel(struct fetch_stream *s)
@@ -198,7 +291,7 @@ void fetch_stream_cancel(struct fetch_stream *s)
         m->cancelled = s;
         return;
     }
-    stream_free(s);
+    stream_abort(s);
 }
 
 void fetch_stream_resume(struct fetch_stream *s)
@@ -384,6 +477,11 @@ int fetch_stream_start(struct fetch_multi *m, const struct fetch_stream_request 
         free(s);
         return -1;
     }
+    s->live_next = m->live;
+    if (m->live) {
+        m->live->live_prev = s;
+    }
+    m->live = s;
     *ret = s;
     return 0;
 }

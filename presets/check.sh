@@ -43,12 +43,19 @@ check_data() {
         jq -e . "$file" > /dev/null || fail "$file is not JSON"
         [ "$(basename "$(dirname "$file")")" = template ] || [ "${file##*/}" = pins.json ] ||
             [ "${file##*/}" = images.json ] ||
-            [ "$(jq -r .id "$file")" = "$(check_data_id "$file")" ] || fail "$file: id and name differ"
+            [ "$(jq -r '.id // .provider' "$file")" = "$(check_data_id "$file")" ] || fail "$file: id and name differ"
     done < <(find "$presets" -name '*.json')
     jq -en --slurpfile pins "$presets/base/pins.json" '[inputs] | all(.version == $pins[0][.id].version)' \
         "$presets"/agents/*.json > /dev/null || fail "agents/ and base/pins.json name different versions"
     for file in $(jq -r '.providers[], .native_provider' "$presets"/agents/*.json); do
         [ -f "$presets/providers/$file.json" ] || fail "an agent names the provider $file, which has no file"
+    done
+    for file in $(jq -r .provider "$presets"/prices/*.json); do
+        [ -f "$presets/providers/$file.json" ] || fail "prices/ names the provider $file, which has no file"
+    done
+    for file in "$presets"/providers/*.json; do
+        jq -e '(.usage | keys) - .paths == [] and (.paths | map(select(startswith("POST"))) - ["POST /v1/messages/count_tokens"]) - (.usage | keys) == []' \
+            "$file" > /dev/null || fail "$file: a request that costs something is not read for its spend, or one that is read may not be made"
     done
     for file in $(jq -r .image "$presets"/*/preset.json); do
         jq -e --arg n "$file" 'any(.images[]; .name == $n)' "$presets/images.json" > /dev/null ||

@@ -11,6 +11,7 @@
 #include "lib/log.h"
 #include "lib/mem.h"
 #include "lib/paths.h"
+#include "lib/ulid.h"
 #include "proxy/limits.h"
 #include "proxy/wire.h"
 
@@ -20,6 +21,7 @@
 struct broker {
     char path[PATHS_MAX];
     const char *role;
+    struct ulid boot_id;
     const struct broker_events *events;
     void *ctx;
     struct wire *wire; /* owned; NULL while down */
@@ -147,6 +149,7 @@ static void broker_dial(uv_timer_t *timer)
 
     record_addn(&w, "protocol", RECORD_PROTOCOL);
     record_adds(&w, "role", b->role);
+    record_adds(&w, "boot_id", b->boot_id.text);
     (void)record_end(&w);
     struct str bytes = buf_str(&hello);
 
@@ -160,6 +163,7 @@ struct broker *broker_open(const char *data_dir, const char *role,
 
     (void)paths_broker_socket(b->path, data_dir, role);
     b->role = role;
+    b->boot_id = ulid_new();
     b->events = events;
     b->ctx = ctx;
     b->retry_ms = LIMIT_BROKER_RETRY_MIN_MS;

@@ -1,79 +1,23 @@
 /*
- * From an agent to its provider and back.
+ * A request of an agent: may it, and where does it stand.
  *
- * Must never send a key anywhere but to its own provider's base URL, log one, end an answer in
- * order that the provider did not end, or read one side faster than the other takes it. Main
- * thread.
+ * Must never send anything upstream before grant, path, rate and admission let it, nor log a key.
+ * Main thread.
  */
 #include "proxy/credentials_call.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "lib/json_write.h"
 #include "lib/log.h"
 #include "lib/mem.h"
-#include "proxy/credentials_grant.h"
+#include "proxy/credentials_call_private.h"
+#include "proxy/credentials_clients.h"
 #include "proxy/credentials_head.h"
-#include "proxy/credentials_path.h"
-#include "proxy/credentials_usage.h"
-#include "proxy/fetch_loop.h"
-#include "proxy/limits.h"
-#include "proxy/sse_finish.h"
-
-/* A kept connection may turn out dead after the request was written; so much of a body can be sent
- * once more. */
-#define REWIND_BYTES_MAX (256 * 1024)
-#define MODEL_BYTES_MAX  JSON_SCAN_VALUE_MAX
-
-struct call {
-    struct exchange *x;
-    struct call *next, *prev;
-    struct grant_user user;
-    struct fetch_stream *stream;
-    struct credentials_target target; /* slices of the request */
-    const struct grant_provider *provider;
-    struct buf sent;   /* beginning of the body, for a second try on another connection */
-    size_t sent_again; /* how much of it the second try has taken */
-    bool can_rewind, is_rewound;
-    int64_t body_bytes;
-    struct buf fields; /* of the answer */
-    uint64_t length;
-    unsigned status;
-    struct sse_finish finish;
-    struct json_scan scan;
-    char model[MODEL_BYTES_MAX + 1];
-    struct loop_deadline idle;
-    struct loop_later later;
-    bool has_length, is_sse, body_paused, data_paused, is_late, is_too_large, over;
-};
 
 static struct {
     struct call *first;
     unsigned count;
 } calls;
-
-static const struct fetch_stream_events call_stream;
-
-/* ---- answers of our own ---- */
-
-static void answer_error(struct exchange *x, unsigned status, const char *type, const char *message)
-{
-    BUF_AUTO(body, 4096);
-    BUF_AUTO(fields, 512);
-
-    buf_puts(&fields, "Content-Type: application/json\r\nCache-Control: no-store\r\n");
-    credentials_answer_advice(&fields, status);
-    if (status == 503) {
-        buf_puts(&fields, "Retry-After: 5\r\n");
-    }
-    buf_puts(&body, "{\"error\":{\"type\":");
-    json_escape(&body, str_of(type));
-    buf_puts(&body, ",\"message\":");
-    json_escape(&body, str_of(message));
-    buf_puts(&body, "}}\n");
-    front_answer(x, status, buf_str(&fields), buf_str(&body));
-}
 
 /* ---- life ---- */
 
@@ -81,19 +25,23 @@ static void call_freed(void *p)
 {
     struct call *c = p;
 
-    mem_wipe(c->sent.ptr, c->sent.len);
-    buf_done(&c->sent);
-    buf_done(&c->fields);
+    body_done(c);
+    answer_done(c);
+    grant_keys_drop(c->keys);
     free(c);
 }
 
-static void call_over(struct call *c)
+void call_over(struct call *c)
 {
+    struct usage u;
+
     if (c->over) {
         return;
     }
     c->over = true;
     loop_deadline_clear(&c->idle);
+    answer_usage(c, &u);
+    admission_end(&c->admission, &u);
     grant_user_done(&c->user);
     if (c->stream) {
         fetch_stream_cancel(c->stream);
@@ -114,9 +62,8 @@ static struct call *call_new(struct exchange *x)
 
     c->x = x;
     x->role_data = c;
-    buf_init(&c->sent, REWIND_BYTES_MAX);
-    buf_init(&c->fields, LIMIT_HEAD_BYTES);
-    c->can_rewind = true;
+    body_init(c);
+    answer_init(c);
     c->next = calls.first;
     if (c->next) {
         c->next->prev = c;
@@ -141,30 +88,27 @@ void calls_cut(void)
     }
 }
 
-static void call_fail(struct call *c, unsigned status, const char *type, const char *message)
+void call_refuse(struct call *c, const struct refusal *r)
 {
     struct exchange *x = c->x;
+    enum model_format format = c->format;
 
     call_over(c);
     if (x->head_written) {
         front_break(x);
     } else {
-        answer_error(x, status, type, message);
+        credentials_refuse(x, format, r);
     }
 }
 
-static void call_tell(const struct call *c)
+void call_fail(struct call *c, unsigned status, const char *type, const char *message)
 {
-    const struct usage u = {
-        .task_id = c->user.grant ? grant_task_id(c->user.grant) : "",
-        .provider = c->provider->name,
-        .model = c->model,
-        .status = c->status,
-    };
+    const struct refusal r = {.status = status,
+                              .type = type,
+                              .message = str_of(message),
+                              .retry_after_s = status == 503 ? 5 : 0};
 
-    if (c->user.grant && c->status > 0) {
-        usage_tell(&u);
-    }
+    call_refuse(c, &r);
 }
 
 /* ---- nothing moves ---- */
@@ -173,298 +117,164 @@ static void on_idle(void *ctx)
 {
     struct call *c = ctx;
 
+    if (c->is_reading) {
+        call_fail(c, 408, "request_timeout", "the request's body did not come in time");
+        return;
+    }
     log_warn("a provider said nothing for too long", "provider", c->provider->name);
     call_fail(c, 504, "upstream_timeout", "the provider did not answer in time");
 }
 
-static void idle_again(struct call *c)
+void call_idle_set(struct call *c, int64_t delay_ms)
 {
-    loop_deadline_set(&c->idle, LIMIT_CREDENTIALS_IDLE_MS, on_idle, c);
+    loop_deadline_set(&c->idle, delay_ms, on_idle, c);
 }
 
-/* ---- the request's body ---- */
-
-static void on_request_value(void *ctx, unsigned depth, struct str key, struct str value)
+/* A stream begins sooner than an answer that is given whole. */
+void call_idle_wait(struct call *c)
 {
-    struct call *c = ctx;
+    bool is_whole = c->path->is_metered && !c->body.request.is_stream;
 
-    if (depth == 1 && value.ptr && c->model[0] == '\0' && str_is(key, "model") &&
-        str_is_text(value, false)) {
-        (void)snprintf(c->model, sizeof c->model, "%.*s", STR_FMT(value));
+    if (!c->x->head_written) {
+        call_idle_set(c, is_whole ? LIMIT_CREDENTIALS_WHOLE_MS : LIMIT_CREDENTIALS_STREAM_MS);
     }
 }
 
-/* What goes out is remembered while it is little, so that it can go out again. */
-static void body_remember(struct call *c, struct str bytes)
+/* ---- admission ---- */
+
+static void refused(struct call *c, const struct admit_verdict *v)
 {
-    if (!c->can_rewind) {
+    struct refusal r = {.status = 403, .type = "budget_reached", .message = v->message};
+
+    if (str_is(v->code, "rate_limited")) {
+        r.status = 429;
+        r.type = "rate_limited";
+        r.retry_after_s = v->retry_after_s > 0 ? v->retry_after_s : 1;
+    } else if (str_is(v->code, "price_unknown")) {
+        r.type = "price_unknown";
+    } else if (str_is(v->code, "unknown_task")) {
+        r.status = 401;
+        r.type = "unknown_token";
+    } else if (!str_is(v->code, "budget_reached")) {
+        r.type = "not_admitted";
+    }
+    call_refuse(c, &r);
+}
+
+static void admitted(struct call *c)
+{
+    if (!c->stream) {
+        call_send(c);
+    } else if (c->body.is_paused) {
+        c->body.is_paused = false;
+        fetch_stream_resume(c->stream);
+    }
+}
+
+static void on_verdict(void *ctx, const struct admit_verdict *v)
+{
+    struct call *c = ctx;
+
+    switch (v->result) {
+    case ADMIT_YES: admitted(c); break;
+    case ADMIT_NO: refused(c, v); break;
+    case ADMIT_AWAY:
+        call_fail(c, 503, "broker_unavailable",
+                  "the service that counts this task's spend is away");
+        break;
+    }
+}
+
+bool call_admit(struct call *c)
+{
+    const struct spend_request r = body_request(c);
+
+    c->admission.answered = on_verdict;
+    c->admission.ctx = c;
+    return admission_ask(&c->admission, grant_task_id(c->user.grant), grant_spend(c->user.grant),
+                         &r);
+}
+
+/* Nobody can say what it costs: too far behind, or others hold all the room there is. */
+static void unnamed(struct call *c)
+{
+    if (c->body.held.len >= LIMIT_CREDENTIALS_HOLD_BYTES) {
+        call_fail(c, 400, "ambiguous_request",
+                  "the body does not name its model within its first 2 MiB");
+    } else {
+        call_fail(c, 503, "busy", "too many long requests are being read");
+    }
+}
+
+/* The beginning of the body has come, or a piece of it. */
+static void read_ahead(struct call *c)
+{
+    if (!body_read_ahead(c)) {
         return;
     }
-    buf_add_str(&c->sent, bytes);
-    if (!buf_ok(&c->sent)) {
-        c->can_rewind = false;
-        mem_wipe(c->sent.ptr, c->sent.len);
-        buf_done(&c->sent);
-    }
-}
-
-static bool body_again(struct call *c, char *room, size_t size, size_t *ret_len)
-{
-    size_t left = c->sent.len - c->sent_again;
-
-    if (!c->is_rewound || left == 0) {
-        return false;
-    }
-    *ret_len = left < size ? left : size;
-    memcpy(room, c->sent.ptr + c->sent_again, *ret_len);
-    c->sent_again += *ret_len;
-    return true;
-}
-
-static enum fetch_flow on_body(void *ctx, char *room, size_t size, size_t *ret_len)
-{
-    struct call *c = ctx;
-    struct exchange *x = c->x;
-    struct str part = str_cut(buf_str(&x->body), 0, size);
-
-    *ret_len = 0;
-    if (body_again(c, room, size, ret_len)) {
-        return FETCH_GO;
-    }
-    if (part.len == 0) {
-        c->body_paused = !x->request_whole;
-        front_want_body(x, true);
-        return x->request_whole ? FETCH_GO : FETCH_PAUSE;
-    }
-    idle_again(c);
-    c->body_bytes += (int64_t)part.len;
-    if (c->body_bytes > LIMIT_CREDENTIALS_BODY_BYTES) {
-        c->is_too_large = true;
-        return FETCH_ABORT;
-    }
-    memcpy(room, part.ptr, part.len);
-    *ret_len = part.len;
-    json_scan_feed(&c->scan, part, on_request_value, c);
-    body_remember(c, part);
-    c->sent_again = c->sent.len;
-    buf_consume(&x->body, part.len);
-    if (x->body.len == 0) {
-        front_want_body(x, true);
-    }
-    return FETCH_GO;
-}
-
-static bool on_rewind(void *ctx)
-{
-    struct call *c = ctx;
-
-    if (!c->can_rewind) {
-        return false;
-    }
-    c->is_rewound = true;
-    c->sent_again = 0;
-    return true;
-}
-
-/* ---- the answer ---- */
-
-static void on_field(void *ctx, struct str name, struct str value)
-{
-    struct call *c = ctx;
-
-    if (str_eq_nocase(name, STR("content-length"))) {
-        c->has_length = str_to_u64(value, INT64_MAX, &c->length);
-    }
-    if (str_eq_nocase(name, STR("content-type"))) {
-        const struct str sse = STR("text/event-stream");
-
-        c->is_sse = value.len >= sse.len && str_eq_nocase(str_cut(value, 0, sse.len), sse);
-    }
-    credentials_answer_field(&c->fields, name, value);
-}
-
-static void on_head(void *ctx, unsigned status)
-{
-    struct call *c = ctx;
-    enum http_framing framing = c->has_length ? HTTP_LENGTH : HTTP_UNTIL_CLOSE;
-
-    idle_again(c);
-    c->status = status;
-    if (status == 204 || status == 304) {
-        framing = HTTP_NO_BODY;
-    }
-    credentials_answer_advice(&c->fields, status);
-    if (!buf_ok(&c->fields)) {
-        log_warn("a provider's answer has too large a head", "provider", c->provider->name);
-        call_fail(c, 502, "upstream_error", "the provider's answer has too large a head");
-        return;
-    }
-    if (c->is_sse && status == 200) {
-        c->finish.kind = sse_kind_of(c->target.path);
-    }
-    front_head(c->x, status, front_reason(status), buf_str(&c->fields), framing, c->length);
-    (void)front_flush(c->x);
-}
-
-/* A client that does not take what it got stops the provider with the next piece. */
-static enum fetch_flow on_data(void *ctx, struct str bytes)
-{
-    struct call *c = ctx;
-
-    if (c->data_paused) {
-        loop_deadline_clear(&c->idle);
-        return FETCH_PAUSE;
-    }
-    idle_again(c);
-    sse_finish_feed(&c->finish, bytes);
-    front_body(c->x, bytes);
-    c->data_paused = !front_flush(c->x);
-    return FETCH_GO;
-}
-
-static void fail_upstream(struct call *c, const struct err *e)
-{
-    char message[640];
-
-    if (c->is_too_large) {
+    c->is_reading = false;
+    loop_deadline_clear(&c->idle);
+    if (c->body.is_too_large) {
         call_fail(c, 413, "request_too_large", "a request of more than 32 MiB");
-        return;
+    } else if (c->body.request.problem) {
+        call_fail(c, 400, "ambiguous_request", c->body.request.problem);
+    } else if (c->body.request.model[0] == '\0' && !c->x->request_whole) {
+        unnamed(c);
+    } else if (call_admit(c)) {
+        call_send(c);
     }
-    log_warn("a request to a provider failed", "provider", c->provider->name, "why", e->msg);
-    (void)snprintf(message, sizeof message, "the provider could not be reached: %.500s", e->msg);
-    if (e->code == ERR_TIMEOUT) {
-        call_fail(c, 504, "upstream_timeout", message);
-    } else {
-        call_fail(c, 502, "upstream_error", message);
-    }
-}
-
-static void on_done(void *ctx, const struct err *e)
-{
-    struct call *c = ctx;
-    struct exchange *x = c->x;
-    bool is_whole = sse_finish_is_whole(&c->finish);
-
-    c->stream = NULL;
-    call_tell(c);
-    if (e) {
-        fail_upstream(c, e);
-        return;
-    }
-    if (!is_whole) {
-        log_warn("a model's stream ended without its end", "provider", c->provider->name);
-    }
-    call_over(c);
-    if (is_whole && x->head_written) {
-        front_end(x, STR(""));
-    } else {
-        front_break(x);
-    }
-}
-
-static const struct fetch_stream_events call_stream = {.field = on_field,
-                                                       .head = on_head,
-                                                       .data = on_data,
-                                                       .body = on_body,
-                                                       .rewind = on_rewind,
-                                                       .done = on_done};
-
-/* ---- sending it ---- */
-
-/* Lines of the request, one after the other, each terminated, in one block that is wiped. */
-static unsigned build_lines(struct call *c, struct buf *block, size_t at[LIMIT_HEAD_FIELDS + 4])
-{
-    const struct head *h = &c->x->request;
-    const struct grant_provider *p = c->provider;
-    unsigned count = 0;
-
-    for (unsigned i = 0; i < h->count && i < h->trailers_from; i++) {
-        struct str name = head_name(h, i);
-        struct str value = head_value(h, i);
-
-        if (credentials_drops_request_field(h, name)) {
-            continue;
-        }
-        at[count++] = block->len;
-        /* libcurl takes "Name;" for a field without a value. */
-        buf_printf(block, value.len > 0 ? "%.*s: %.*s" : "%.*s;%.*s", STR_FMT(name),
-                   STR_FMT(value));
-        buf_putc(block, '\0');
-    }
-    if (!head_get(h, "accept").ptr) {
-        at[count++] = block->len;
-        buf_puts(block, "Accept:");
-        buf_putc(block, '\0');
-    }
-    if (p->header[0] != '\0') {
-        at[count++] = block->len;
-        buf_printf(block, "%s: %s%s", p->header, p->prefix, p->key);
-        buf_putc(block, '\0');
-    }
-    return count;
-}
-
-static void build_url(const struct call *c, struct buf *url)
-{
-    struct str base = str_of(c->provider->base_url);
-
-    while (base.len > 0 && base.ptr[base.len - 1] == '/') {
-        base.len--;
-    }
-    buf_add_str(url, base);
-    buf_add_str(url, c->target.path);
-    buf_add_str(url, c->target.query);
-}
-
-static void call_send(struct call *c)
-{
-    const char *headers[LIMIT_HEAD_FIELDS + 5] = {NULL};
-    size_t at[LIMIT_HEAD_FIELDS + 4];
-    char method[32];
-    struct exchange *x = c->x;
-    struct err e = {0};
-
-    BUF_AUTO(block, 2 * LIMIT_HEAD_BYTES);
-    BUF_AUTO(url, 2 * LIMIT_HEAD_BYTES);
-
-    unsigned count = build_lines(c, &block, at);
-
-    for (unsigned i = 0; i < count; i++) {
-        headers[i] = block.ptr + at[i];
-    }
-    build_url(c, &url);
-    (void)snprintf(method, sizeof method, "%.*s", STR_FMT(head_method(&x->request)));
-
-    const struct fetch_stream_request request = {
-        .method = method,
-        .url = url.ptr,
-        .headers = headers,
-        .has_body = x->framing != HTTP_NO_BODY,
-        .body_bytes = x->framing == HTTP_LENGTH ? (int64_t)x->length : -1,
-        .connect_timeout_ms = LIMIT_CREDENTIALS_CONNECT_MS,
-    };
-    int result = fetch_stream_start(fetch_loop_get(), &request, &call_stream, c, &c->stream, &e);
-
-    mem_wipe(block.ptr, block.len);
-    if (result != 0) {
-        log_error("a request to a provider cannot be made", "provider", c->provider->name, "why",
-                  e.msg);
-        call_fail(c, 502, "upstream_error", "the request cannot be sent to the provider");
-        return;
-    }
-    idle_again(c);
 }
 
 /* ---- may it ---- */
 
-static bool is_path_allowed(const struct call *c)
+static bool is_encoded(const struct head *h)
 {
-    for (unsigned i = 0; i < c->provider->path_count; i++) {
-        if (credentials_path_matches(str_of(c->provider->paths[i]), head_method(&c->x->request),
-                                     c->target.path)) {
-            return true;
-        }
+    struct str coding = head_get(h, "content-encoding");
+
+    return coding.len > 0 && !str_eq_nocase(coding, STR("identity"));
+}
+
+/* Everything that can be said without sandboxd. False: it was refused. */
+static bool check(struct call *c)
+{
+    struct exchange *x = c->x;
+    struct refusal r = {.status = 403};
+    int64_t wait_ms;
+
+    c->provider = grant_keys_find(c->keys, c->target.provider);
+    c->path = c->provider
+                  ? grant_provider_path(c->provider, head_method(&x->request), c->target.path)
+                  : NULL;
+    c->format = model_format_of(c->target.path);
+    if (c->path && c->path->is_metered) {
+        c->format = c->path->format;
     }
+    if (!c->provider) {
+        r.type = "provider_not_allowed";
+        r.message = STR("this task may not use that provider");
+    } else if (!c->path) {
+        r.type = "path_not_allowed";
+        r.message = STR("this task may not use that path of the provider");
+    } else if (c->provider->must_reconnect) {
+        r.type = "reconnect";
+        r.message = str_of(c->provider->message);
+    } else if (x->framing == HTTP_LENGTH && x->length > (uint64_t)LIMIT_CREDENTIALS_BODY_BYTES) {
+        r.status = 413;
+        r.type = "request_too_large";
+        r.message = STR("a request of more than 32 MiB");
+    } else if (c->path->is_metered && is_encoded(&x->request)) {
+        r.status = 415;
+        r.type = "encoded_request";
+        r.message = STR("a body with a Content-Encoding cannot be read for its budget");
+    } else if ((wait_ms = grant_rate_wait_ms(c->user.grant)) > 0) {
+        r.status = 429;
+        r.type = "rate_limited";
+        r.message = STR("more requests in a minute than this task may make");
+        r.retry_after_s = (uint64_t)(wait_ms + 999) / 1000;
+    } else {
+        return true;
+    }
+    call_refuse(c, &r);
     return false;
 }
 
@@ -472,24 +282,22 @@ static void call_granted(struct call *c)
 {
     struct exchange *x = c->x;
 
-    c->provider = grant_find_provider(c->user.grant, c->target.provider);
-    if (!c->provider) {
-        call_fail(c, 403, "provider_not_allowed", "this task may not use that provider");
-        return;
-    }
-    if (!is_path_allowed(c)) {
-        call_fail(c, 403, "path_not_allowed", "this task may not use that path of the provider");
-        return;
-    }
-    if (x->framing == HTTP_LENGTH && x->length > (uint64_t)LIMIT_CREDENTIALS_BODY_BYTES) {
-        call_fail(c, 413, "request_too_large", "a request of more than 32 MiB");
+    c->keys = grant_keys_keep(grant_keys_of(c->user.grant));
+    if (!check(c)) {
         return;
     }
     if (head_has_token(&x->request, "expect", "100-continue") && !x->request_whole) {
         front_interim(x, 100, STR("Continue"), STR(""));
         (void)front_flush(x);
     }
-    call_send(c);
+    model_request_begin(&c->body.request, c->format, c->target.path);
+    if (!c->path->is_metered) {
+        call_send(c);
+        return;
+    }
+    c->is_reading = true;
+    call_idle_set(c, LIMIT_CREDENTIALS_BODY_MS);
+    read_ahead(c);
 }
 
 static void on_answered(void *ctx, enum grant_result result)
@@ -521,6 +329,7 @@ static void ask(struct exchange *x, const struct credentials_target *target, str
     bool is_busy;
 
     c->target = *target;
+    c->format = model_format_of(target->path);
     c->user.answered = on_answered;
     c->user.revoked = on_revoked;
     c->user.ctx = c;
@@ -535,6 +344,10 @@ static void begin(struct exchange *x)
 {
     struct credentials_target target;
     struct str token = credentials_token(&x->request);
+    struct refusal r = {.status = 404,
+                        .type = "unknown_provider",
+                        .message = STR("the path must be /<provider>/<path>, plain and as the "
+                                       "provider has it")};
 
     /* Agents ask this once to see whether anybody is there. */
     if (x->is_head) {
@@ -542,13 +355,14 @@ static void begin(struct exchange *x)
         return;
     }
     if (!credentials_target_parse(head_target(&x->request), &target)) {
-        answer_error(x, 404, "unknown_provider",
-                     "the path must be /<provider>/<path>, plain and as the provider has it");
+        credentials_refuse(x, MODEL_NONE, &r);
         return;
     }
     if (!token.ptr || token.len > LIMIT_TOKEN_BYTES) {
-        answer_error(x, 401, "unknown_token",
-                     "no task token in authorization, x-api-key or x-goog-api-key");
+        r.status = 401;
+        r.type = "unknown_token";
+        r.message = STR("no task token in authorization, x-api-key or x-goog-api-key");
+        credentials_refuse(x, model_format_of(target.path), &r);
         return;
     }
     ask(x, &target, token);
@@ -564,8 +378,10 @@ static void body(struct exchange *x)
     if (!x->request_whole) {
         front_want_body(x, false);
     }
-    if (c->stream && c->body_paused) {
-        c->body_paused = false;
+    if (c->is_reading) {
+        read_ahead(c);
+    } else if (c->stream && c->body.is_paused && c->admission.state != ADMISSION_WAITING) {
+        c->body.is_paused = false;
         fetch_stream_resume(c->stream);
     }
 }
@@ -574,10 +390,10 @@ static void drained(struct exchange *x)
 {
     struct call *c = x->role_data;
 
-    if (c && c->data_paused) {
-        c->data_paused = false;
+    if (c && c->answer.is_paused) {
+        c->answer.is_paused = false;
         if (c->stream) {
-            idle_again(c);
+            call_idle_set(c, LIMIT_CREDENTIALS_IDLE_MS);
             fetch_stream_resume(c->stream);
         }
     }
@@ -608,4 +424,5 @@ const struct front_role credentials_role = {.begin = begin,
                                             .drained = drained,
                                             .gone = gone,
                                             .raw = raw,
-                                            .raw_ended = raw_ended};
+                                            .raw_ended = raw_ended,
+                                            .closed = clients_leave};

@@ -14,16 +14,22 @@
 #include "lib/log.h"
 #include "lib/mem.h"
 
+#define MINUTE_MS 60000
+#define RATE_MAX  1000000
+
 struct grant {
     struct grant *next, *prev;
     struct ulid sandbox;
-    char *token;   /* owned, wiped */
-    char *task_id; /* owned; NULL until answered */
-    struct grant_provider providers[LIMIT_GRANT_PROVIDERS];
-    unsigned provider_count;
+    char *token;             /* owned, wiped */
+    char *task_id;           /* owned; NULL until answered */
+    struct grant_keys *keys; /* NULL until answered */
+    struct spend spend;
+    uint64_t requests_per_minute; /* 0: no limit */
+    int64_t rate_credit, rate_at_ms;
     uint64_t question; /* number of the one that is out; 0: none */
     struct grant_user *users;
     bool is_ok;
+    bool is_stale; /* a key changed: asked again before the next request */
 };
 
 static struct {
@@ -51,25 +57,10 @@ static void free_secret(char *text)
     }
 }
 
-static void provider_done(struct grant_provider *p)
-{
-    free(p->name);
-    free(p->base_url);
-    free(p->header);
-    free(p->prefix);
-    free_secret(p->key);
-    for (unsigned i = 0; i < p->path_count; i++) {
-        free(p->paths[i]);
-    }
-    *p = (struct grant_provider){0};
-}
-
 static void forget_answer(struct grant *g)
 {
-    for (unsigned i = 0; i < g->provider_count; i++) {
-        provider_done(&g->providers[i]);
-    }
-    g->provider_count = 0;
+    grant_keys_drop(g->keys);
+    g->keys = NULL;
     free(g->task_id);
     g->task_id = NULL;
     g->is_ok = false;
@@ -132,14 +123,41 @@ static bool make_room(void)
     return grants.count < LIMIT_GRANTS;
 }
 
-const struct grant_provider *grant_find_provider(const struct grant *g, struct str name)
+struct grant_keys *grant_keys_of(const struct grant *g)
 {
-    for (unsigned i = 0; i < g->provider_count; i++) {
-        if (str_is(name, g->providers[i].name)) {
-            return &g->providers[i];
-        }
+    return g->keys;
+}
+
+struct spend *grant_spend(struct grant *g)
+{
+    return &g->spend;
+}
+
+/* A bucket that holds a minute's requests: a burst may take all of it, a loop is slowed to the
+ * rate.
+ */
+int64_t grant_rate_wait_ms(struct grant *g)
+{
+    int64_t rate = (int64_t)g->requests_per_minute;
+    int64_t now = loop_now_ms();
+
+    if (rate == 0) {
+        return 0;
     }
-    return NULL;
+    if (g->rate_at_ms == 0 || now - g->rate_at_ms >= MINUTE_MS) {
+        g->rate_credit = rate * MINUTE_MS;
+    } else {
+        g->rate_credit += (now - g->rate_at_ms) * rate;
+    }
+    g->rate_at_ms = now;
+    if (g->rate_credit > rate * MINUTE_MS) {
+        g->rate_credit = rate * MINUTE_MS;
+    }
+    if (g->rate_credit < MINUTE_MS) {
+        return (MINUTE_MS - g->rate_credit + rate - 1) / rate;
+    }
+    g->rate_credit -= MINUTE_MS;
+    return 0;
 }
 
 const char *grant_task_id(const struct grant *g)
@@ -233,8 +251,9 @@ static unsigned questions_of(const struct ulid *sandbox)
 
 static bool is_good(const struct grant *g)
 {
-    return g->is_ok && (grants.down_since_ms == 0 ||
-                        loop_now_ms() - grants.down_since_ms < LIMIT_GRANT_ALONE_MS);
+    return g->is_ok && !g->is_stale &&
+           (grants.down_since_ms == 0 ||
+            loop_now_ms() - grants.down_since_ms < LIMIT_GRANT_ALONE_MS);
 }
 
 bool grant_ask(struct grant_user *u, const struct ulid *sandbox, struct str token, bool *ret_busy)
@@ -280,67 +299,18 @@ static void grant_end(struct grant *g)
     grant_wipe(g);
 }
 
-static char *text_of(struct str value)
-{
-    return mem_dup(value.ptr, value.len);
-}
-
-static void replace(char **text, struct str value)
-{
-    free_secret(*text);
-    *text = text_of(value);
-}
-
-static void provider_take(struct grant_provider *p, struct str key, struct str value)
-{
-    if (str_is(key, "base_url")) {
-        replace(&p->base_url, value);
-    } else if (str_is(key, "header")) {
-        replace(&p->header, value);
-    } else if (str_is(key, "prefix")) {
-        replace(&p->prefix, value);
-    } else if (str_is(key, "key")) {
-        replace(&p->key, value);
-    } else if (str_is(key, "path") && p->path_count < LIMIT_GRANT_PATHS) {
-        p->paths[p->path_count++] = text_of(value);
-    }
-}
-
-static void provider_complete(struct grant_provider *p)
-{
-    char **const texts[] = {&p->base_url, &p->header, &p->prefix, &p->key};
-
-    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-        if (!*texts[i]) {
-            *texts[i] = mem_strdup("");
-        }
-    }
-}
-
 static void answer_take(struct grant *g, const struct record *r)
 {
-    struct grant_provider *p = NULL;
-    struct str key;
-    struct str value;
-    size_t pos = 0;
+    struct str task_id = record_get(r, "task_id");
 
     forget_answer(g);
-    g->task_id = text_of(record_get(r, "task_id"));
-    while (record_each(r, &pos, &key, &value)) {
-        if (str_is(key, "provider")) {
-            p = g->provider_count < LIMIT_GRANT_PROVIDERS ? &g->providers[g->provider_count++]
-                                                          : NULL;
-            if (p) {
-                p->name = text_of(value);
-            }
-        } else if (p) {
-            provider_take(p, key, value);
-        }
-    }
-    for (unsigned i = 0; i < g->provider_count; i++) {
-        provider_complete(&g->providers[i]);
+    g->task_id = mem_dup(task_id.ptr, task_id.len);
+    g->keys = grant_keys_read(r);
+    if (!record_get_u64(r, "requests_per_minute", RATE_MAX, &g->requests_per_minute)) {
+        g->requests_per_minute = 0;
     }
     g->is_ok = true;
+    g->is_stale = false;
 }
 
 static void tell_waiting(struct grant *g)
@@ -374,10 +344,7 @@ static void take_grant(const struct record *r)
         grant_end(g);
         return;
     }
-    /* A renewed answer replaces texts that a running request may look at. */
-    if (!g->is_ok || !g->users) {
-        answer_take(g, r);
-    }
+    answer_take(g, r);
     tell_waiting(g);
 }
 
@@ -397,12 +364,27 @@ static void take_revoke(const struct record *r)
     }
 }
 
+/* What runs goes on with the key it has; a question that is out may have been answered with the old
+ * one. */
+static void take_changed(void)
+{
+    for (struct grant *g = grants.first; g; g = g->next) {
+        g->is_stale = true;
+        if (g->question != 0) {
+            g->question = 0;
+            question_send(g);
+        }
+    }
+}
+
 bool grants_take(const struct record *r)
 {
     if (record_is(r, "grant")) {
         take_grant(r);
     } else if (record_is(r, "revoke")) {
         take_revoke(r);
+    } else if (record_is(r, "changed")) {
+        take_changed();
     } else {
         return false;
     }

@@ -12,15 +12,10 @@
 #include "lib/str.h"
 #include "lib/ulid.h"
 #include "proxy/broker.h"
+#include "proxy/credentials_keys.h"
+#include "proxy/credentials_spend.h"
 #include "proxy/limits.h"
 #include "proxy/loop.h"
-
-struct grant_provider {
-    char *name, *base_url, *header, *prefix; /* owned; header "" : no key is sent */
-    char *key;                               /* owned, wiped */
-    char *paths[LIMIT_GRANT_PATHS];          /* owned, "METHOD /pattern" */
-    unsigned path_count;
-};
 
 struct grant;
 
@@ -48,11 +43,15 @@ void grants_init(struct broker *broker);
  * *ret_busy is set. */
 bool grant_ask(struct grant_user *u, const struct ulid *sandbox, struct str token, bool *ret_busy);
 void grant_user_done(struct grant_user *u);
-/* NULL when the task may not use it. Borrowed. */
-const struct grant_provider *grant_find_provider(const struct grant *g, struct str name);
+/* What it is good for now; NULL before it was answered. Borrowed: keep it for longer use. */
+struct grant_keys *grant_keys_of(const struct grant *g);
 const char *grant_task_id(const struct grant *g);
+/* What is left to spend, as far as it was told. Borrowed. */
+struct spend *grant_spend(struct grant *g);
+/* Counts one request against the task's requests per minute: 0, or how long it has to wait. */
+int64_t grant_rate_wait_ms(struct grant *g);
 
 void grants_broker_up(void);
 void grants_broker_down(void);
-/* grant and revoke; false for a record of another kind. */
+/* grant, revoke and changed; false for a record of another kind. */
 bool grants_take(const struct record *r);

@@ -94,9 +94,54 @@ void credentials_answer_field(struct buf *out, struct str name, struct str value
     }
 }
 
-void credentials_answer_advice(struct buf *out, unsigned status)
+void credentials_answer_last_word(struct buf *out)
 {
-    if (status == 401 || status == 402 || status == 403) {
-        buf_puts(out, "x-should-retry: false\r\n");
+    buf_puts(out, "x-should-retry: false\r\n");
+}
+
+static struct str extra_name(struct str line)
+{
+    ptrdiff_t colon = str_find(line, ':');
+
+    return str_cut(line, 0, colon > 0 ? (size_t)colon : 0);
+}
+
+bool credentials_is_extra(const char *const *lines, unsigned count, struct str name)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (str_eq_nocase(extra_name(str_of(lines[i])), name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void credentials_extra_field(struct buf *out, const struct head *request, struct str line)
+{
+    struct str name = extra_name(line);
+    struct str value = str_trim(str_cut(line, name.len + 1, line.len));
+    bool is_there = false;
+    size_t start = out->len;
+
+    buf_printf(out, "%.*s: ", STR_FMT(name));
+    for (unsigned i = 0; i < request->count && i < request->trailers_from; i++) {
+        struct str list = head_value(request, i);
+        struct str part;
+
+        if (!str_eq_nocase(head_name(request, i), name)) {
+            continue;
+        }
+        while (str_split(&list, ',', &part)) {
+            part = str_trim(part);
+            if (part.len > 0) {
+                is_there = is_there || str_eq(part, value);
+                buf_printf(out, "%.*s,", STR_FMT(part));
+            }
+        }
+    }
+    if (!is_there) {
+        buf_add_str(out, value);
+    } else if (out->len > start) {
+        out->ptr[--out->len] = '\0'; /* the last comma */
     }
 }

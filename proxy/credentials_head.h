@@ -16,5 +16,9 @@ struct str credentials_token(const struct head *request);
 bool credentials_drops_request_field(const struct head *request, struct str name);
 /* Appends an answer's field as a line, or leaves it out, or with a bounded retry-after. */
 void credentials_answer_field(struct buf *out, struct str name, struct str value);
-/* Fields of ours by status: nobody should ask again what cannot work. */
-void credentials_answer_advice(struct buf *out, unsigned status);
+/* Says that nobody should ask again. */
+void credentials_answer_last_word(struct buf *out);
+/* Appends a provider's own field as a line, joined to what the client sent under that name. */
+void credentials_extra_field(struct buf *out, const struct head *request, struct str line);
+/* Whether a field of that name is sent by one of the extra lines. */
+bool credentials_is_extra(const char *const *lines, unsigned count, struct str name);

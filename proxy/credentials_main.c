@@ -8,7 +8,9 @@
 #include "lib/fetch.h"
 #include "lib/log.h"
 #include "proxy/broker.h"
+#include "proxy/credentials_admit.h"
 #include "proxy/credentials_call.h"
+#include "proxy/credentials_clients.h"
 #include "proxy/credentials_grant.h"
 #include "proxy/credentials_usage.h"
 #include "proxy/door.h"
@@ -29,7 +31,7 @@ static void on_connected(struct door *door, const struct record *hello, struct w
                          struct str rest)
 {
     (void)hello;
-    if (front_count() >= LIMIT_CLIENTS) {
+    if (front_count() >= LIMIT_CLIENTS || !clients_enter(door_id(door))) {
         wire_destroy(take_wire);
         return;
     }
@@ -48,6 +50,7 @@ static const struct door_events door_events = {.connected = on_connected, .gone 
 static void on_up(void *ctx)
 {
     (void)ctx;
+    admissions_broker_up();
     grants_broker_up();
     usage_broker_up();
 }
@@ -56,12 +59,13 @@ static void on_down(void *ctx)
 {
     (void)ctx;
     grants_broker_down();
+    admissions_broker_down();
 }
 
 static void on_record(void *ctx, const struct record *r)
 {
     (void)ctx;
-    if (!grants_take(r) && !usage_take(r)) {
+    if (!grants_take(r) && !admissions_take(r) && !usage_take(r)) {
         log_warn("sandboxd sent a record we do not know");
     }
 }
@@ -112,6 +116,7 @@ int credentials_serve(const char *data_dir)
     door_watch(data_dir, "out", &door_events);
     broker = broker_open(data_dir, "credentials", &broker_events, NULL);
     grants_init(broker);
+    admissions_init(broker);
     usage_init(broker);
     log_info("credentials proxy serves");
     loop_run();

@@ -20,8 +20,7 @@ static struct {
     struct broker *broker;
     struct usage_record *first, *last;
     unsigned count;
-    uint64_t next_n;
-} usages = {.next_n = 1};
+} usages;
 
 void usage_init(struct broker *broker)
 {
@@ -41,6 +40,25 @@ static void drop_first(void)
     free(u);
 }
 
+static void add_figures(struct record_writer *w, const struct usage *u)
+{
+    if (!u->has_spend) {
+        return;
+    }
+    if (u->spend.has_input) {
+        record_addn(w, "input", (int64_t)u->spend.input);
+    }
+    if (u->spend.has_output) {
+        record_addn(w, "output", (int64_t)u->spend.output);
+    }
+    record_addn(w, "cached_read", (int64_t)u->spend.cached_read);
+    record_addn(w, "cached_write", (int64_t)u->spend.cached_write);
+    if (u->spend.has_cost) {
+        record_addn(w, "cost_microusd", (int64_t)u->spend.cost_microusd);
+    }
+    record_addb(w, "estimated", u->is_estimated);
+}
+
 void usage_tell(const struct usage *u)
 {
     struct usage_record *rec = mem_alloc(sizeof(*rec));
@@ -49,7 +67,7 @@ void usage_tell(const struct usage *u)
         log_warn("usage of a task is lost: sandboxd has been away for too long");
         drop_first();
     }
-    rec->n = usages.next_n++;
+    rec->n = u->n;
     buf_init(&rec->frame, 4096);
 
     struct record_writer w = record_begin(&rec->frame, "usage");
@@ -57,8 +75,12 @@ void usage_tell(const struct usage *u)
     record_addn(&w, "n", (int64_t)rec->n);
     record_adds(&w, "task_id", u->task_id);
     record_adds(&w, "provider", u->provider);
-    record_addn(&w, "status", u->status);
     record_adds(&w, "model", u->model);
+    record_addn(&w, "status", u->status);
+    if (u->message[0] != '\0') {
+        record_adds(&w, "message", u->message);
+    }
+    add_figures(&w, u);
     (void)record_end(&w);
     *(usages.last ? &usages.last->next : &usages.first) = rec;
     usages.last = rec;

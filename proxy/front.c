@@ -92,6 +92,9 @@ static void front_close(struct front *f, bool hard)
         exchange_over(f->filling);
     }
     f->x = f->filling = NULL;
+    if (f->role->closed) {
+        f->role->closed(&f->sandbox);
+    }
     loop_later(&f->later, front_freed, f);
 }
 

@@ -33,6 +33,8 @@ struct front_role {
     void (*raw)(struct exchange *x, struct str bytes);
     /* The client closed its sending side after front_switch. */
     void (*raw_ended)(struct exchange *x);
+    /* The connection is over, with whatever it carried. May be NULL. */
+    void (*closed)(const struct ulid *sandbox);
 };
 
 struct exchange {

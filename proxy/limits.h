@@ -81,17 +81,31 @@
 
 /* Credentials role. */
 #define LIMIT_CREDENTIALS_BODY_BYTES (32LL * 1024 * 1024)
+/* What is held of a body: to learn what it asks for, and to send it again on another connection. */
+#define LIMIT_CREDENTIALS_HOLD_BYTES     (2 * 1024 * 1024)
+#define LIMIT_CREDENTIALS_HOLD_ALL_BYTES (24 * 1024 * 1024)
+/* Of a provider's error, read before it is passed on. */
+#define LIMIT_CREDENTIALS_ERROR_BYTES 16384
+/* A client that does not send the beginning of its body. */
+#define LIMIT_CREDENTIALS_BODY_MS 30000
+/* Nothing moves once an answer has begun; before it, a stream begins sooner than a whole answer. */
 #define LIMIT_CREDENTIALS_IDLE_MS    120000
+#define LIMIT_CREDENTIALS_STREAM_MS  300000
+#define LIMIT_CREDENTIALS_WHOLE_MS   600000
 #define LIMIT_CREDENTIALS_CONNECT_MS 10000
+#define LIMIT_CREDENTIALS_OF_ONE     512
 #define LIMIT_GRANTS                 1024
 #define LIMIT_GRANT_WAIT_MS          30000
 #define LIMIT_GRANT_ALONE_MS         900000
 #define LIMIT_GRANT_PROVIDERS        16
 #define LIMIT_GRANT_PATHS            32
+#define LIMIT_GRANT_EXTRAS           8
 #define LIMIT_GRANT_QUERIES          64
+#define LIMIT_ADMIT_WAIT_MS          30000
 #define LIMIT_TOKEN_BYTES            512
 #define LIMIT_USAGE_QUEUE            1024
-#define LIMIT_RETRY_AFTER_S          60
+/* The longest that an agent is told to wait, whatever the provider says. */
+#define LIMIT_RETRY_AFTER_S 60
 
 /* A body that waits is decoded into a buffer of twice a read. */
 _Static_assert(LIMIT_HEAD_BYTES <= 2 * LIMIT_READ_BYTES, "a head must fit into what is read ahead");

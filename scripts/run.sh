@@ -34,7 +34,7 @@ case $SANDBOXD_DATA_DIR/ in
 "$SANDBOXD_TEST_DIR"/*) ;;
 *) die "SANDBOXD_DATA_DIR=$SANDBOXD_DATA_DIR must lie below $SANDBOXD_TEST_DIR: only that is mounted here" ;;
 esac
-for program in sandboxd sandboxd-engine sandboxd-walls sandboxd-preview-proxy sandboxd-credentials-proxy sandboxd-init; do
+for program in sandboxd sandboxd-fetch sandboxd-engine sandboxd-walls sandboxd-preview-proxy sandboxd-credentials-proxy sandboxd-init; do
     [ -x "$bin/$program" ] || die "$bin/$program is missing: make did not build it"
 done
 

@@ -17,6 +17,7 @@
 #include "lib/fd.h"
 #include "lib/log.h"
 #include "lib/mem.h"
+#include "supervisor/app_config.h"
 #include "supervisor/environ.h"
 #include "supervisor/seed.h"
 #include "supervisor/settings.h"
@@ -52,6 +53,8 @@ static char **app_make_env(void *ctx, const struct process *p)
     struct environ_options options = {
         .base = a->env,
         .settings = (const char *const *)a->settings.env,
+        .config = (const char *const *)a->settings.config.vars,
+        .secrets = (const char *const *)a->settings.config.secrets,
         .port = p->is_web ? app_web_port(a) : 0,
     };
 
@@ -417,6 +420,7 @@ int app_configure(struct app *a, const struct record *r, struct err *e)
         return -1;
     }
     env_same = settings_same_env(&a->settings, &next);
+    env_same &= !app_config_take(a, &next);
     settings_done(&a->settings);
     a->settings = next;
     a->configured = true;
@@ -690,12 +694,20 @@ const char *app_phase_name(enum app_phase phase)
     return names[phase];
 }
 
+void app_add_config_version(const struct app *a, struct record_writer *w)
+{
+    if (a->settings.config.is_given) {
+        record_addn(w, "config_version", a->settings.config.version);
+    }
+}
+
 static void emit_phase(struct app *a, struct buf *out)
 {
     struct record_writer w = record_begin(out, "phase");
 
     record_adds(&w, "phase", app_phase_name(a->phase));
     record_adds(&w, "detail", a->detail);
+    app_add_config_version(a, &w);
     if (record_end(&w)) {
         a->phase_dirty = false;
     }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "lib/buf.h"
+#include "lib/mask.h"
 #include "lib/record.h"
 #include "supervisor/manifest.h"
 #include "supervisor/portwatch.h"
@@ -27,6 +28,15 @@ enum app_phase {
     APP_FAILED
 };
 
+/* What the owner gave the app. The lists are owned and ended by NULL; NULL: none. */
+struct app_config {
+    bool is_given;   /* a `configure` brought it; without it processes start with none */
+    int64_t version; /* told back, so that everybody knows which one is in force */
+    char **vars;     /* KEY=value */
+    char **secrets;  /* KEY=value, and no output may show the value */
+    char **masks;    /* values that no output may show, and no process gets */
+};
+
 /* Of the control plane; the strings are owned. */
 struct app_settings {
     char template_name[65];
@@ -34,6 +44,7 @@ struct app_settings {
     uint16_t ports[PORTWATCH_DECLARED_MAX];
     size_t port_count;
     char **env; /* KEY=value, ended by NULL; NULL: none */
+    struct app_config config;
 };
 
 /* A file as it was seen last: enough to notice a change without reading it. */
@@ -54,6 +65,9 @@ struct app {
     bool configured;
     bool stopping;
     struct app_settings settings;
+    struct app_config config_before; /* of which a process that is being ended may still speak */
+    char **masks_since; /* told since this one is in force; owned, as `masks`; NULL: none */
+    struct mask *mask;  /* owned: of all these; NULL: none */
     struct process processes[APP_PROCESSES_MAX];
     uint16_t manifest_port;         /* 0: the manifest says none */
     char problem[APP_DETAIL_BYTES]; /* why there is no (new) manifest or no seed; "" when all is
@@ -89,6 +103,8 @@ bool app_stop(struct app *a, bool web_too, int64_t grace_ms);
 /* Due work; returns the monotonic time of the next. */
 int64_t app_tick(struct app *a, int64_t now_ms);
 void app_tell_all(struct app *a);
+/* Adds `config_version` when one is in force. */
+void app_add_config_version(const struct app *a, struct record_writer *w);
 /* Appends `phase`, `process`, `port` and `other_port` records that are due until out holds `until`
  * bytes. */
 void app_emit(struct app *a, struct buf *out, size_t until);

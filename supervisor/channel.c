@@ -301,6 +301,8 @@ static void channel_greet(struct channel *c)
     record_addn(&w, "protocol", RECORD_PROTOCOL);
     record_adds(&w, "boot_id", c->boot_id);
     record_adds(&w, "version", SUPERVISOR_VERSION);
+    record_addb(&w, "config", true); /* it knows what to do with one */
+    app_add_config_version(c->app, &w);
     tasks_add_known(c->tasks, &w);
     (void)record_end(&w);
 }

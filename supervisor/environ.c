@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/mem.h"
+
 struct list {
     char **vars;
     size_t count;
@@ -59,6 +61,13 @@ static void list_set(struct list *l, const char *pair)
     l->count += at == l->count;
 }
 
+static void list_set_all(struct list *l, const char *const *pairs)
+{
+    for (size_t i = 0; pairs && pairs[i]; i++) {
+        list_set(l, pairs[i]);
+    }
+}
+
 static bool environ_is_inherited(const char *pair)
 {
     struct str text = str_of(pair);
@@ -94,9 +103,9 @@ char **environ_build(const struct environ_options *options)
     if (options->port != 0) {
         list_set(&l, "HOST=0.0.0.0");
     }
-    for (size_t i = 0; options->settings && options->settings[i]; i++) {
-        list_set(&l, options->settings[i]);
-    }
+    list_set_all(&l, options->settings);
+    list_set_all(&l, options->config);
+    list_set_all(&l, options->secrets);
     /* Last: a setting called PORT would leave the preview waiting for a port nobody opens. */
     if (options->port != 0) {
         list_set_port(&l, options->port);
@@ -126,6 +135,13 @@ char **environ_copy(const struct record *r, const char *key, size_t max)
         count++;
     }
     return list;
+}
+
+void environ_wipe(char **env)
+{
+    for (size_t i = 0; env && env[i]; i++) {
+        mem_wipe(env[i], strlen(env[i]));
+    }
 }
 
 void environ_free(char **env)

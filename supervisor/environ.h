@@ -16,7 +16,9 @@
 struct environ_options {
     const char *const *base;     /* PID 1's environment, ended by NULL */
     const char *const *settings; /* the app's, KEY=value, ended by NULL; win over the base */
-    uint16_t port;               /* 0: no PORT and HOST */
+    const char *const *config;   /* what the owner gave it, the same; NULL: nothing */
+    const char *const *secrets;
+    uint16_t port; /* 0: no PORT and HOST */
 };
 
 /* A list ended by NULL, or NULL without memory. The caller frees it with environ_free. */
@@ -26,6 +28,8 @@ char **environ_build(const struct environ_options *options);
  * NULL when one holds a NUL, there are more than max, or memory ends.
  */
 char **environ_copy(const struct record *r, const char *key, size_t max);
+/* Overwrites the strings. Accepts NULL. */
+void environ_wipe(char **env);
 /* Frees list and strings. Accepts NULL. */
 void environ_free(char **env);
 void environ_free_cleanup(char ***env);

@@ -19,9 +19,10 @@
 #include "lib/record.h"
 #include "supervisor/environ.h"
 
-#define PROCESS_READ_BYTES     16384
-#define PROCESS_READS_PER_TURN 16 /* a process that floods its output shares the loop */
-#define PROCESS_SHELL          "/bin/bash"
+#define PROCESS_READ_BYTES      16384
+#define PROCESS_READS_PER_TURN  16 /* a process that floods its output shares the loop */
+#define PROCESS_SHOWN_BYTES_MAX (8UL * MASK_VALUE_BYTES)
+#define PROCESS_SHELL           "/bin/bash"
 
 void process_init(struct process *p, struct process_world *world,
                   const struct manifest_process *spec, bool is_web)
@@ -29,6 +30,7 @@ void process_init(struct process *p, struct process_world *world,
     *p = (struct process){.used = true, .is_web = is_web, .dirty = true, .world = world};
     p->output = WATCH_NONE;
     p->run.control = WATCH_NONE;
+    mask_stream_init(&p->masking);
     memcpy(p->name, spec->name, sizeof(p->name));
     (void)process_update(p, spec);
 }
@@ -50,6 +52,7 @@ void process_done(struct process *p)
     if (p->world) {
         loop_close(p->world->loop, &p->output);
     }
+    mask_stream_done(&p->masking);
     ring_done(&p->ring);
     free(p->command);
     *p = (struct process){.output = WATCH_NONE};
@@ -64,6 +67,40 @@ static void process_copy_out(const char *bytes, size_t len)
     (void)ignored;
 }
 
+/* Keeps and shows what came through the mask. */
+static void process_keep(struct process *p, struct str bytes)
+{
+    ring_add(&p->ring, bytes);
+    process_copy_out(bytes.ptr, bytes.len);
+}
+
+static void process_take(struct process *p, struct str bytes)
+{
+    BUF_AUTO(shown, PROCESS_SHOWN_BYTES_MAX);
+
+    if (!p->world->mask && p->masking.held.len == 0) {
+        process_keep(p, bytes);
+        return;
+    }
+    mask_stream_feed(&p->masking, p->world->mask, bytes, &shown);
+    process_keep(p, buf_str(&shown));
+}
+
+/* Nothing more comes: what looked like the beginning of a secret was none. */
+static void process_close_output(struct process *p)
+{
+    BUF_AUTO(shown, PROCESS_SHOWN_BYTES_MAX);
+
+    mask_stream_end(&p->masking, &shown);
+    process_keep(p, buf_str(&shown));
+    loop_close(p->world->loop, &p->output);
+}
+
+void process_mask_changed(struct process *p)
+{
+    mask_stream_switch(&p->masking, p->world->mask);
+}
+
 /* False at the end of the stream. */
 static bool process_read_once(struct process *p, bool *ret_more)
 {
@@ -74,8 +111,7 @@ static bool process_read_once(struct process *p, bool *ret_more)
     if (len <= 0) {
         return len < 0 && (errno == EAGAIN || errno == EINTR);
     }
-    ring_add(&p->ring, str_n(bytes, (size_t)len));
-    process_copy_out(bytes, (size_t)len);
+    process_take(p, str_n(bytes, (size_t)len));
     return true;
 }
 
@@ -87,7 +123,7 @@ static void process_on_output(void *ctx, uint32_t events)
     (void)events;
     for (int i = 0; i < PROCESS_READS_PER_TURN && more; i++) {
         if (!process_read_once(p, &more)) {
-            loop_close(p->world->loop, &p->output);
+            process_close_output(p);
             return;
         }
     }
@@ -123,7 +159,7 @@ static int process_open_output(struct process *p, int *ret_theirs, struct err *e
 {
     int ends[2];
 
-    loop_close(p->world->loop, &p->output);
+    process_close_output(p);
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return err_set(e, ERR_UNAVAILABLE, errno, "make a pipe");
     }
@@ -170,7 +206,7 @@ static void process_begin(struct process *p)
         return;
     }
     log_error("a process cannot be started", "name", p->name, "error", e.msg);
-    loop_close(p->world->loop, &p->output);
+    process_close_output(p);
     (void)machine_step(&p->machine, MACHINE_NOSTART, clock_mono_ms());
 }
 

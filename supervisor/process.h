@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "lib/buf.h"
+#include "lib/mask.h"
 #include "supervisor/machine.h"
 #include "supervisor/manifest.h"
 #include "supervisor/ring.h"
@@ -24,7 +25,8 @@ struct process {
     bool restart_after_task;
     struct machine machine;
     struct run run;
-    struct watch output; /* its stdout and stderr */
+    struct watch output;        /* its stdout and stderr */
+    struct mask_stream masking; /* of its output */
     struct ring ring;
     bool ended; /* exit_code and signal are of its last run */
     int exit_code;
@@ -41,6 +43,7 @@ struct process_world {
     /* Environment for a process's next start, ended by NULL; NULL without memory. The caller frees
      * with environ_free. */
     char **(*make_env)(void *ctx, const struct process *p);
+    const struct mask *mask;    /* what no output may show; NULL: nothing. Borrowed */
     void (*changed)(void *ctx); /* after every change of state */
     void *ctx;
 };
@@ -51,6 +54,8 @@ void process_init(struct process *p, struct process_world *world,
 bool process_update(struct process *p, const struct manifest_process *spec);
 /* Frees what it owns; only when its run is not active. */
 void process_done(struct process *p);
+/* The world has another mask from now on. */
+void process_mask_changed(struct process *p);
 void process_event(struct process *p, enum machine_event event);
 /* Begins its end with that grace, whatever its state is. */
 void process_stop(struct process *p, int64_t grace_ms);

@@ -10,7 +10,7 @@
 
 /* Told in hello. Not the commit: a container is made anew when this program changes, so it must
  * change seldom. */
-#define SUPERVISOR_VERSION "1"
+#define SUPERVISOR_VERSION "2"
 
 #define SPAWN_ARGS_MAX 1024 /* an argv that fits into one record */
 

@@ -53,6 +53,10 @@ export function api_patch<T>(path: string, body: Record<string, unknown>): Promi
     return request<T>("PATCH", path, body);
 }
 
+export function api_put<T>(path: string, body: Record<string, unknown>): Promise<T> {
+    return request<T>("PUT", path, body);
+}
+
 export function api_delete(path: string): Promise<void> {
     return request<void>("DELETE", path, {});
 }
@@ -164,7 +168,12 @@ export function problem_of(action: string, error: unknown): Problem {
             next: "Reload the page. If it happens again, this is a mistake in the console worth reporting.",
         };
     }
-    return { what, why: error.message, next: next_step(error) };
+    return { what, why: sentence(error.message), next: next_step(error) };
+}
+
+/* Something follows: without a full stop two sentences would run into each other. */
+function sentence(text: string): string {
+    return /[\p{L}\p{N})”"]$/u.test(text) ? `${text}.` : text;
 }
 
 const NEXT_STEPS: Record<string, string> = {
@@ -176,7 +185,8 @@ const NEXT_STEPS: Record<string, string> = {
     not_found: "It was deleted in the meantime. Go back to the list of apps.",
     task_in_progress: "Wait for the task to finish or stop it first.",
     sandbox_exists: "Reload the page; the app has its sandbox already.",
-    agent_not_connected: "Store a key in Settings → AI Agents, or choose another agent.",
+    agent_not_connected: "Connect a provider in Settings, or choose another agent.",
+    key_refused: "Nothing was stored or changed.",
     engine_unavailable: "Check the Docker engine on the server, then try again.",
     image_building: "The image is built once; this works as soon as it is ready.",
     no_memory: "Stop an app that is not needed, then try again.",

@@ -5,12 +5,14 @@
  */
 import { ApiError, api_get, api_post, problem_of } from "./api.ts";
 import { app_actions } from "./apps.ts";
+import { app_config_card } from "./config.ts";
 import { fill, h, keep_list, set_attribute, set_text, show } from "./dom.ts";
 import { sandbox_word, task_is_over } from "./format.ts";
 import { type Launch, give_up_launch, launch_of, listen_launches, retry_launch } from "./launch.ts";
 import { poll_while_visible } from "./poll.ts";
 import { app_composer, type Composer } from "./prompt.ts";
 import { sandbox_panel } from "./sandbox.ts";
+import { app_spend_card } from "./spend_app.ts";
 import { type TaskView, task_view } from "./task.ts";
 import type { App, Sandbox, Task } from "./types.ts";
 import { badge, problem_box } from "./ui.ts";
@@ -49,7 +51,12 @@ export function app_page(app_id: string, set_title: (title: string) => void): Pa
     const problem = problem_box();
     const action_problem = problem_box(); /* its own: a poll that works clears the other */
     const side = sandbox_panel(() => poller.now());
-    const conversation = task_list(app_id, () => poller.now());
+    const spend = app_spend_card(app_id, (budgets) => composer.budgets(budgets));
+    const config = app_config_card(app_id);
+    const conversation = task_list(app_id, () => {
+        poller.now();
+        spend.refresh();
+    });
     const composer = app_composer(app_id, conversation.newest_id);
     const launch = launch_panel(app_id, composer, conversation);
     const body = h(
@@ -62,7 +69,7 @@ export function app_page(app_id: string, set_title: (title: string) => void): Pa
             launch.element,
             composer.element,
         ),
-        side.element,
+        h("div", { class: "side-column" }, side.element, config.element, spend.element),
     );
     body.hidden = true;
     const actions = h("div", null);
@@ -96,6 +103,7 @@ export function app_page(app_id: string, set_title: (title: string) => void): Pa
             const app = await api_get<App>(`/v1/apps/${app_id}`);
             render(app);
             watching.say(app);
+            config.update(app.sandbox?.sandbox_id ?? null);
             side.update(app, app.sandbox ? await load_sandbox(app.sandbox.sandbox_id) : null);
             await conversation.refresh();
             problem.clear();
@@ -109,6 +117,8 @@ export function app_page(app_id: string, set_title: (title: string) => void): Pa
                 show(state.element, false);
                 fill(actions);
                 poller.stop();
+                spend.stop();
+                config.stop();
             }
         }
     });
@@ -126,6 +136,8 @@ export function app_page(app_id: string, set_title: (title: string) => void): Pa
         stop() {
             poller.stop();
             conversation.stop();
+            spend.stop();
+            config.stop();
             launch.stop();
         },
     };

@@ -11,7 +11,7 @@ const APPS_INTERVAL_MS = 3_000;
 const PAGES_MAX = 10;
 
 /* All apps, in pages of 200; `more` when even ten of them did not hold all. */
-async function load_apps(): Promise<{ apps: App[]; more: boolean }> {
+export async function load_apps(): Promise<{ apps: App[]; more: boolean }> {
     const apps: App[] = [];
     let cursor = "";
     for (let page = 0; page < PAGES_MAX; page += 1) {

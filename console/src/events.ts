@@ -160,6 +160,19 @@ function apply_tool(log: TaskLog, event: TaskEvent): void {
     add(log, event.seq, item);
 }
 
+/*
+ * A refusal comes back in the agent's wrapping ("Failed to authenticate. API Error: 403 …"): its own
+ * words, once they are known, say it without.
+ */
+function quote_only(log: TaskLog, words: string): void {
+    for (const entry of log.items) {
+        const { item } = entry;
+        if (words !== "" && item.kind === "line" && item.tone === "error" && item.text.includes(words)) {
+            entry.item = { ...item, text: words };
+        }
+    }
+}
+
 function apply_done(log: TaskLog, event: TaskEvent): void {
     const status = text_of(event["status"]);
     log.status = status;
@@ -170,6 +183,7 @@ function apply_done(log: TaskLog, event: TaskEvent): void {
             entry.item = { ...entry.item, state: status === "succeeded" ? "done" : "failed" };
         }
     }
+    quote_only(log, text_of(event["error_message"]));
     log.done = {
         status,
         failure_reason: text_of(event["failure_reason"]),

@@ -215,3 +215,34 @@ export function retry_after_seconds(
 export function format_count(value: number | null | undefined): string {
     return value === null || value === undefined ? "unknown" : value.toLocaleString("en-US");
 }
+
+/* "3 Nov 2026" of a day or a time of the API, as the owner's clock has it; days stay what they are. */
+export function format_day(text: string | null | undefined): string {
+    const time = new Date(text ?? "");
+    if (Number.isNaN(time.getTime())) {
+        return "unknown";
+    }
+    const zone = /^\d{4}-\d{2}-\d{2}$/.test(text ?? "") ? { timeZone: "UTC" } : {};
+    return time.toLocaleDateString("en-GB", {
+        day: "numeric",
+        month: "short",
+        year: "numeric",
+        ...zone,
+    });
+}
+
+/* When something was made, of its id: the first ten characters of a ULID are milliseconds. */
+export function time_of_id(id: string): string {
+    let ms = 0;
+    for (const digit of id.slice(0, 10)) {
+        ms = ms * 32 + "0123456789abcdefghjkmnpqrstvwxyz".indexOf(digit);
+    }
+    return new Date(ms).toISOString();
+}
+
+export function format_time(text: string | null | undefined): string {
+    const time = new Date(text ?? "");
+    return Number.isNaN(time.getTime())
+        ? "unknown"
+        : `${format_day(text)}, ${time.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })}`;
+}

@@ -14,6 +14,7 @@ const PENDING_LIST = "pending";
 export interface Pending {
     prompt: string;
     agent: string;
+    model?: string; /* "" and nothing: the agent's default */
     ports: number[];
     after_task_id: string; /* the newest task before this prompt, "" for none */
 }
@@ -145,6 +146,9 @@ function post_task(sandbox_id: string, pending: Pending): Promise<Task> {
     const body: Record<string, unknown> = { prompt: pending.prompt };
     if (pending.agent !== "") {
         body["agent"] = pending.agent;
+    }
+    if (pending.model) {
+        body["model"] = pending.model;
     }
     return api_post<Task>(`/v1/sandboxes/${sandbox_id}/tasks`, body);
 }

@@ -14,6 +14,7 @@ import { load_session, session_page, sign_out, take_setup_code } from "./session
 import { settings_page } from "./settings.ts";
 import { status_panel } from "./status.ts";
 import { action_button, problem_box } from "./ui.ts";
+import { usage_page } from "./usage.ts";
 
 const RETRY_MS = 3_000;
 
@@ -110,7 +111,9 @@ function make_page(route: Route): Page {
         case "app":
             return app_page(route.app_id, set_title);
         case "settings":
-            return settings_page();
+            return settings_page(route.provider);
+        case "usage":
+            return usage_page(route.part);
     }
 }
 
@@ -141,7 +144,8 @@ function header(route: Route): HTMLElement {
         h(
             "nav",
             { "aria-label": "Main" },
-            nav_link("#/", "Apps", route.page !== "settings"),
+            nav_link("#/", "Apps", route.page === "home" || route.page === "app"),
+            nav_link("#/usage", "Usage", route.page === "usage"),
             nav_link("#/settings", "Settings", route.page === "settings"),
         ),
         leave,

@@ -3,7 +3,11 @@
  * and the server needs to know one document only. No DOM: node's test runner runs this file.
  */
 
-export type Route = { page: "home" } | { page: "app"; app_id: string } | { page: "settings" };
+export type Route =
+    | { page: "home" }
+    | { page: "app"; app_id: string }
+    | { page: "settings"; provider: string }
+    | { page: "usage"; part: string };
 
 /* Null for a fragment that is no place of ours. */
 export function route_of_hash(hash: string): Route | null {
@@ -11,8 +15,13 @@ export function route_of_hash(hash: string): Route | null {
     if (path === "" || path === "/") {
         return { page: "home" };
     }
-    if (path === "/settings") {
-        return { page: "settings" };
+    const settings = /^\/settings(?:\/([a-z0-9-]{1,32}))?$/.exec(path);
+    if (settings) {
+        return { page: "settings", provider: settings[1] ?? "" };
+    }
+    const usage = /^\/usage(?:\/(budgets|prices))?$/.exec(path);
+    if (usage) {
+        return { page: "usage", part: usage[1] ?? "" };
     }
     const app = /^\/apps\/([0-7][0-9a-hjkmnp-tv-z]{25})$/.exec(path);
     return app?.[1] ? { page: "app", app_id: app[1] } : null;
@@ -64,6 +73,10 @@ export function enter_address(place: Place & { port: number }): string {
         to: place.path,
     });
     return `${ENTER_PATH}?${values}`;
+}
+
+export function hash_of_provider(provider: string): string {
+    return `#/settings/${provider}`;
 }
 
 /* The one-time code of an address that ends in `#setup=<code>`, else null. */

@@ -6,6 +6,7 @@ import { api_get, api_post, problem_of } from "./api.ts";
 import { fill, h, keep_list, set_text, show } from "./dom.ts";
 import { apply_event, type Item, new_log, type TaskLog } from "./events.ts";
 import { format_count, format_duration, task_is_over, task_word } from "./format.ts";
+import { cost_text, limit_text, unpriced_text } from "./money.ts";
 import { blocks_of, type Span } from "./prose.ts";
 import { open_stream, type TaskStream } from "./stream.ts";
 import type { Task } from "./types.ts";
@@ -114,7 +115,9 @@ const REASON_WORDS: Record<string, string> = {
     out_of_memory: "The app needs a higher memory limit.",
     host_out_of_memory: "The machine needs more memory, or fewer apps at once.",
     node_heap_limit: "Node needs a larger heap.",
-    agent_not_connected: "The agent has no key. Store one in Settings → AI Agents.",
+    budget_reached: "What the agent changed so far is kept.",
+    price_unknown: "What the agent changed so far is kept.",
+    agent_not_connected: "The agent has no provider. Connect one in Settings.",
 };
 
 /* Why it did not succeed, as far as the lines above do not say it already. */
@@ -143,12 +146,48 @@ function facts_text(task: Task): string {
     if (typeof task.duration_ms === "number") {
         facts.push(format_duration(task.duration_ms));
     }
-    if (task.tokens && (task.tokens.input !== null || task.tokens.output !== null)) {
+    return [...facts, ...spend_facts(task)].filter((fact) => fact !== "").join(" · ");
+}
+
+/* What it took. The proxy's count where there is one; the agent's own word is called that. */
+function spend_facts(task: Task): string[] {
+    const { tokens, metered, budget } = task;
+    const facts = [];
+    const nothing = metered?.requests === 0 && !tokens?.input && !tokens?.output;
+    if (tokens && !nothing && (tokens.input !== null || tokens.output !== null)) {
+        const cached = tokens.cached ? `, ${format_count(tokens.cached)} cached` : "";
+        const whose = metered?.requests === 0 ? " (as the agent counts)" : "";
         facts.push(
-            `${format_count(task.tokens.input)} tokens in, ${format_count(task.tokens.output)} out`,
+            `${format_count(tokens.input)} tokens in, ${format_count(tokens.output)} out${cached}${whose}`,
         );
+        const spend = { requests: 0, unpriced_requests: 0, ...metered, cost_microusd: task.cost_microusd ?? null };
+        facts.push(`cost ${cost_text(spend)}`);
+        if (task.cost_microusd !== null) {
+            facts.push(unpriced_text(spend));
+        }
     }
-    return facts.filter((fact) => fact !== "").join(" · ");
+    if (budget && (budget.limit_microusd !== null || budget.limit_tokens !== null)) {
+        facts.push(`budget ${limit_text(budget)}`);
+    }
+    return facts;
+}
+
+/* Where the thing is that stands in the way; nothing for reasons that no page can mend. */
+const WAYS_OUT: Record<string, [string, string]> = {
+    budget_reached: ["#/usage/budgets", "Usage → Budgets"],
+    price_unknown: ["#/usage/prices", "Usage → Prices"],
+    agent_not_connected: ["#/settings", "Settings → AI Agents"],
+    reconnect: ["#/settings", "Settings → Model providers"],
+};
+
+function render_way_out(place: HTMLElement, task: Task, log: TaskLog): void {
+    const reason = log.done?.failure_reason || task.failure_reason || "";
+    const way = task_is_over(log.done?.status ?? task.status) ? WAYS_OUT[reason] : undefined;
+    show(place, way !== undefined);
+    if (way && place.dataset["reason"] !== reason) {
+        place.dataset["reason"] = reason;
+        fill(place, h("a", { href: way[0] }, way[1]));
+    }
 }
 
 /* The places on the page; what stands in them is decided by render_task alone. */
@@ -160,6 +199,7 @@ function task_parts(task: Task) {
         items: h("div", { class: "items" }),
         dropped: h("p", { class: "line line-status" }),
         outcome: h("p", { class: "line line-error" }),
+        way_out: h("p", { class: "line" }),
         summary: h("div", { class: "summary" }),
         facts: h("p", { class: "hint" }),
         problem: problem_box(),
@@ -180,6 +220,7 @@ function task_parts(task: Task) {
         parts.items,
         parts.summary,
         parts.outcome,
+        parts.way_out,
         parts.problem.element,
         parts.replay,
         parts.facts,
@@ -219,6 +260,7 @@ function render_task(parts: TaskParts, { task, log, connected, attached }: TaskS
     const outcome = over ? outcome_text(task, log) : "";
     set_text(parts.outcome, outcome);
     show(parts.outcome, outcome !== "");
+    render_way_out(parts.way_out, task, log);
     show(parts.replay, over && !attached && log.last_seq === 0);
     set_text(parts.facts, facts_text(task));
 }

@@ -84,6 +84,9 @@ export interface Task {
     error_message?: string | null;
     agent_message?: string | null;
     tokens?: { input: number | null; output: number | null; cached: number | null } | null;
+    cost_microusd?: number | null;
+    metered?: { requests: number; unpriced_requests: number };
+    budget?: { limit_microusd: number | null; limit_tokens: number | null };
     duration_ms?: number | null;
     events_url?: string;
     created_at: string;
@@ -111,14 +114,110 @@ export interface Preset {
     image?: PresetImage | null;
 }
 
+export interface AgentProvider {
+    provider: string;
+    usable: boolean;
+    default_model: string | null;
+}
+
 export interface Agent {
     id: string;
     label: string;
+    version?: string | null;
     status: string;
     method?: string | null;
+    message?: string | null;
     default_model?: string | null;
     provider?: string | null;
+    providers?: AgentProvider[];
+    ready?: boolean;
+    can_login?: boolean;
     is_default?: boolean;
+}
+
+export interface Provider {
+    id: string;
+    label: string;
+    status: string;
+    method: string | null;
+    key_id: string | null;
+    message: string | null;
+    connected_at: string | null;
+    expires_at: string | null;
+    base_url: string;
+    dialects: string[];
+    kind: string | null;
+    default_model: string | null;
+    keyless: boolean;
+    can_check: boolean;
+    can_login: boolean;
+}
+
+export interface ProviderKind {
+    id: string;
+    label: string;
+}
+
+export interface Usage {
+    day?: string;
+    app_id?: string | null;
+    task_id?: string | null;
+    agent?: string | null;
+    provider?: string | null;
+    model?: string | null;
+    key_id?: string | null;
+    requests: number;
+    failed_requests: number;
+    tokens: { input: number; output: number; cached_read: number; cached_write: number };
+    cost_microusd: number | null;
+    unpriced_requests: number;
+}
+
+export interface UsageList {
+    from: string;
+    to: string;
+    usage: Usage[];
+    total: Usage;
+    next_cursor: string | null;
+}
+
+export interface Budget {
+    scope: string;
+    app_id: string | null;
+    limit_microusd: number | null;
+    limit_tokens: number | null;
+    allow_unknown_price: boolean;
+    used_microusd: number | null;
+    used_tokens: number | null;
+    held_microusd: number | null;
+    held_tokens: number | null;
+    status: string;
+    since: string | null;
+}
+
+export interface ConfigItem {
+    key: string;
+    value: string | null; /* null: it is a secret */
+    scope: string;
+    sensitive: boolean;
+    masked: boolean;
+    changed_since_start: boolean;
+}
+
+export interface ConfigList {
+    changed_since_start: boolean;
+    note: string;
+    config?: ConfigItem[];
+}
+
+export interface Price {
+    provider: string;
+    model: string;
+    input: number;
+    output: number;
+    cached_read: number;
+    cached_write: number;
+    is_own: boolean;
 }
 
 export interface Status {

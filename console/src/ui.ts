@@ -177,3 +177,66 @@ export function labelled_switch(label: string, turned: () => void): Switch {
         },
     };
 }
+
+/*
+ * A button that opens and closes what belongs to it. `opened` is called with the panel visible:
+ * for the focus, and for what is asked of the server only then.
+ */
+export interface Toggle {
+    button: HTMLButtonElement;
+    set(open: boolean): void;
+    is_open(): boolean;
+}
+
+export function toggle(
+    label: string,
+    look: string,
+    panel: HTMLElement,
+    opened: () => void,
+): Toggle {
+    panel.id ||= unique_id("panel");
+    panel.hidden = true;
+    const button = h(
+        "button",
+        { type: "button", class: look, "aria-expanded": "false", "aria-controls": panel.id },
+        label,
+    );
+    const set = (open: boolean): void => {
+        panel.hidden = !open;
+        set_attribute(button, "aria-expanded", String(open));
+        if (open) {
+            opened();
+        }
+    };
+    button.addEventListener("click", () => set(panel.hidden !== false));
+    return { button, set, is_open: () => panel.hidden === false };
+}
+
+/* A word after something was done: read out, and gone when the next thing begins. */
+export interface Notice {
+    element: HTMLElement;
+    say(text: string, ...more: Child[]): void;
+    clear(): void;
+}
+
+export function notice(): Notice {
+    const element = h("p", { class: "notice", role: "status" });
+    element.hidden = true;
+    return {
+        element,
+        say(text, ...more) {
+            fill(element, text, ...more);
+            element.hidden = false;
+        },
+        clear() {
+            element.hidden = true;
+            fill(element);
+        },
+    };
+}
+
+export function check_box(label: string, checked: boolean): { element: HTMLElement; input: HTMLInputElement } {
+    const input = h("input", { type: "checkbox", id: unique_id("check") });
+    input.checked = checked;
+    return { element: h("div", { class: "check" }, input, h("label", { for: input.id }, label)), input };
+}

@@ -128,3 +128,19 @@ test("words of agents for the state of a call", () => {
         "failed",
     ]);
 });
+
+test("a refusal is said in its own words, without the agent's wrapping", () => {
+    const log = new_log();
+    const words = "the budget of this app (1 token) is reached";
+    apply_event(log, { seq: 1, type: "error", message: `API Error: 403 ${words}` });
+    apply_event(log, { seq: 2, type: "error", message: "something else" });
+    apply_event(log, { seq: 3, type: "done", status: "budget_reached", error_message: words });
+    assert.deepEqual(
+        log.items.map(({ item }) => item.kind === "line" && item.text),
+        [words, "something else"],
+    );
+    const silent = new_log();
+    apply_event(silent, { seq: 1, type: "error", message: "as it came" });
+    apply_event(silent, { seq: 2, type: "done", status: "failed", error_message: "" });
+    assert.deepEqual(silent.items.map(({ item }) => item.kind === "line" && item.text), ["as it came"]);
+});

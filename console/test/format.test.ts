@@ -13,6 +13,7 @@ import {
     task_is_over,
     is_ticket_url,
     threshold_of_minutes,
+    time_of_id,
 } from "../src/format.ts";
 
 test("an app is named after the thing, not after the request", () => {
@@ -148,4 +149,8 @@ test("a threshold is typed in minutes", () => {
     for (const bad of ["0", "-1", "soon", "1e3", ".", "99999999"]) {
         assert.equal(threshold_of_minutes(bad), undefined, bad);
     }
+});
+
+test("an id says when it was made", () => {
+    assert.equal(time_of_id("01arz3ndektsv4rrffq69g5fav"), "2016-07-30T23:54:10.259Z");
 });

@@ -1,13 +1,26 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { enter_address, hash_of_app, place_of_search, route_of_hash, setup_code_of_hash } from "../src/routes.ts";
+import {
+    enter_address,
+    hash_of_app,
+    hash_of_provider,
+    place_of_search,
+    route_of_hash,
+    setup_code_of_hash,
+} from "../src/routes.ts";
 
 const ID = "01kzv3h8m4c9t0q2w5x7y8z9ab";
 
 test("places are found and everything else is none", () => {
     assert.deepEqual(route_of_hash(""), { page: "home" });
     assert.deepEqual(route_of_hash("#/"), { page: "home" });
-    assert.deepEqual(route_of_hash("#/settings"), { page: "settings" });
+    assert.deepEqual(route_of_hash("#/settings"), { page: "settings", provider: "" });
+    assert.deepEqual(route_of_hash(hash_of_provider("minimax-cn")), {
+        page: "settings",
+        provider: "minimax-cn",
+    });
+    assert.deepEqual(route_of_hash("#/usage"), { page: "usage", part: "" });
+    assert.deepEqual(route_of_hash("#/usage/budgets"), { page: "usage", part: "budgets" });
     assert.deepEqual(route_of_hash(hash_of_app(ID)), { page: "app", app_id: ID });
     for (const bad of [
         "#/apps/",
@@ -17,6 +30,11 @@ test("places are found and everything else is none", () => {
         `#/apps/${ID.toUpperCase()}`,
         `#/apps/8${ID.slice(1)}`,
         "#main",
+        "#/settings/",
+        "#/settings/a/b",
+        `#/settings/${"a".repeat(33)}`,
+        "#/settings/%61",
+        "#/usage/money",
     ]) {
         assert.equal(route_of_hash(bad), null, bad);
     }

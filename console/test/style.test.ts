@@ -3,7 +3,9 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-const CSS = readFileSync("src/style.css", "utf8") + readFileSync("src/pages.css", "utf8");
+const CSS = ["style", "pages", "settings"]
+    .map((name) => readFileSync(`src/${name}.css`, "utf8"))
+    .join("");
 const TEXT_RATIO_MIN = 4.5;
 const EDGE_RATIO_MIN = 3;
 

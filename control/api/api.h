@@ -44,6 +44,8 @@ bool api_opt_int(const struct json_value *body, const char *key, int64_t min, in
                  int64_t *ret, struct http_response *p);
 /* idle_policy and idle_threshold_s (null: the installation's). False fills p. */
 bool api_opt_idle(const struct json_value *body, struct app_change *ret, struct http_response *p);
+bool api_opt_bool(const struct json_value *body, const char *key, bool *ret,
+                  struct http_response *p);
 /* The parameter as an id; false fills p with 404 naming what. Ids are lower case, strict. */
 bool api_id(const struct http_request *r, size_t param, const char *what, struct ulid *ret,
             struct http_response *p);
@@ -83,12 +85,32 @@ enum api_wait_kind {
     API_WAIT_CREATE,
     API_WAIT_START,
     API_WAIT_STOP,
+    API_WAIT_APPLY, /* the ticket is a version of the app's config */
     API_WAIT_DELETE,
     API_WAIT_APP_DELETE
 };
 
 void api_wait(struct api *api, struct http_request *r, struct http_response *p,
               enum api_wait_kind kind, const struct ulid *id, int64_t ticket);
+
+/* ---- keys, for agents and providers alike (providers.c) ---- */
+
+/* connected, keyless, reconnect, not_connected. */
+const char *api_credential_status(const struct vault_credential *c, bool keyless);
+/* NULL for none. */
+const char *api_credential_method(const struct vault_credential *c);
+/* Body {"api_key", "check"}; false fills p. */
+bool api_store_key(struct api *api, struct http_request *r, struct http_response *p,
+                   const char *provider);
+bool api_drop_key(struct api *api, struct http_request *r, struct http_response *p,
+                  const char *provider);
+void api_provider_error(struct http_response *p, struct err *e);
+void api_provider_event(struct api *api, const struct http_request *r, const char *kind,
+                        const char *provider);
+/* Appends what was spent, as counters. */
+void api_metrics_usage(struct api *api, struct arena *a, struct buf *out);
+/* Do the processes of that sandbox run with something else than what is stored? */
+bool api_config_changed(const struct api *api, const struct ulid *app, const struct ulid *sandbox);
 
 /* ---- handlers, by file ---- */
 
@@ -118,6 +140,30 @@ void api_presets_image(struct http_request *r, struct http_response *p, void *ct
 void api_agents_list(struct http_request *r, struct http_response *p, void *ctx);
 void api_agents_key(struct http_request *r, struct http_response *p, void *ctx);
 void api_agents_disconnect(struct http_request *r, struct http_response *p, void *ctx);
+void api_agents_import(struct http_request *r, struct http_response *p, void *ctx);
+void api_agents_login_start(struct http_request *r, struct http_response *p, void *ctx);
+void api_agents_login_finish(struct http_request *r, struct http_response *p, void *ctx);
+void api_providers_list(struct http_request *r, struct http_response *p, void *ctx);
+void api_providers_put(struct http_request *r, struct http_response *p, void *ctx);
+void api_providers_delete(struct http_request *r, struct http_response *p, void *ctx);
+void api_providers_key(struct http_request *r, struct http_response *p, void *ctx);
+void api_providers_check(struct http_request *r, struct http_response *p, void *ctx);
+void api_providers_disconnect(struct http_request *r, struct http_response *p, void *ctx);
+void api_usage(struct http_request *r, struct http_response *p, void *ctx);
+void api_budgets_list(struct http_request *r, struct http_response *p, void *ctx);
+void api_budgets_put(struct http_request *r, struct http_response *p, void *ctx);
+void api_budgets_delete(struct http_request *r, struct http_response *p, void *ctx);
+void api_app_budget_get(struct http_request *r, struct http_response *p, void *ctx);
+void api_app_budget_put(struct http_request *r, struct http_response *p, void *ctx);
+void api_app_budget_delete(struct http_request *r, struct http_response *p, void *ctx);
+void api_prices_list(struct http_request *r, struct http_response *p, void *ctx);
+void api_prices_put(struct http_request *r, struct http_response *p, void *ctx);
+void api_prices_delete(struct http_request *r, struct http_response *p, void *ctx);
+void api_app_config_list(struct http_request *r, struct http_response *p, void *ctx);
+void api_app_config_get(struct http_request *r, struct http_response *p, void *ctx);
+void api_app_config_put(struct http_request *r, struct http_response *p, void *ctx);
+void api_app_config_delete(struct http_request *r, struct http_response *p, void *ctx);
+void api_sandboxes_apply_config(struct http_request *r, struct http_response *p, void *ctx);
 void api_healthz(struct http_request *r, struct http_response *p, void *ctx);
 void api_readyz(struct http_request *r, struct http_response *p, void *ctx);
 void api_metrics(struct http_request *r, struct http_response *p, void *ctx);

@@ -90,6 +90,17 @@ bool api_opt_int(const struct json_value *body, const char *key, int64_t min, in
     return true;
 }
 
+bool api_opt_bool(const struct json_value *body, const char *key, bool *ret,
+                  struct http_response *p)
+{
+    const struct json_value *v = json_get(body, key);
+    if (v && !json_as_bool(v, ret)) {
+        http_error(p, "invalid_request", "%s must be true or false", key);
+        return false;
+    }
+    return true;
+}
+
 bool api_id(const struct http_request *r, size_t param, const char *what, struct ulid *ret,
             struct http_response *p)
 {

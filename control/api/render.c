@@ -148,6 +148,7 @@ void render_sandbox(struct json_writer *w, const struct api *api, const struct h
     json_text(w, "preview_url", api_preview_url(api, r, &row->id, row->web_port));
     render_preview(w, api, row);
     render_idle(w, api, &row->id);
+    json_bool(w, "config_changed_since_start", api_config_changed(api, &row->app_id, &row->id));
     json_text(w, "image", row->image);
     if (row->memory_bytes > 0) {
         json_int(w, "memory_limit_bytes", row->memory_bytes);
@@ -204,7 +205,16 @@ void render_task(struct json_writer *w, const struct task_row *task)
     render_figure(w, "output", task->tokens_output);
     render_figure(w, "cached", task->tokens_cached);
     json_object_end(w);
-    render_figure(w, "cost_microusd", task->cost_microusd);
+    bool unpriced = task->requests > 0 && task->unpriced == task->requests;
+    render_figure(w, "cost_microusd", unpriced ? -1 : task->cost_microusd);
+    json_object(w, "metered");
+    json_int(w, "requests", task->requests);
+    json_int(w, "unpriced_requests", task->unpriced);
+    json_object_end(w);
+    json_object(w, "budget");
+    render_figure(w, "limit_microusd", task->budget_microusd);
+    render_figure(w, "limit_tokens", task->budget_tokens);
+    json_object_end(w);
     json_int(w, "timeout_s", task->timeout_s);
     render_figure(
         w, "duration_ms",

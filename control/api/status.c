@@ -94,7 +94,6 @@ void api_metrics(struct http_request *r, struct http_response *p, void *ctx)
     size_t total = 0;
     uint64_t requests = 0;
     uint64_t errors = 0;
-    (void)r;
     sandbox_counts(api->sandboxes, &running, &total);
     http_server_count(&requests, &errors);
     buf_printf(&p->body,
@@ -105,6 +104,7 @@ void api_metrics(struct http_request *r, struct http_response *p, void *ctx)
                "# TYPE sandboxd_api_errors_total counter\nsandboxd_api_errors_total %llu\n",
                CONFIG_VERSION, running, total - running, (unsigned long long)requests,
                (unsigned long long)errors);
+    api_metrics_usage(api, r->arena, &p->body);
     p->content_type = "text/plain; version=0.0.4";
 }
 

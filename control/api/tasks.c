@@ -56,9 +56,36 @@ static bool tasks_word_given(const struct json_value *body, const char *key, con
     return true;
 }
 
+/* A budget of the task's own: {"limit_microusd", "limit_tokens"}. */
+static bool tasks_budget(const struct json_value *body, struct task_order *order,
+                         struct http_response *p)
+{
+    const struct json_value *budget = json_get(body, "budget");
+    size_t pos = 0;
+    struct str key;
+    const struct json_value *value = NULL;
+    if (!budget) {
+        return true;
+    }
+    if (!json_is_object(budget)) {
+        http_error(p, "invalid_request", "budget must be an object");
+        return false;
+    }
+    while (json_each(budget, &pos, &key, &value)) {
+        if (!str_is(key, "limit_microusd") && !str_is(key, "limit_tokens")) {
+            struct str shown = str_cut(key, 0, 64);
+            http_error(p, "unknown_field", "the field \"budget.%.*s\" is not known here",
+                       STR_FMT(shown));
+            return false;
+        }
+    }
+    return api_opt_int(budget, "limit_microusd", 1, TASK_BUDGET_MAX, &order->budget_microusd, p) &&
+           api_opt_int(budget, "limit_tokens", 1, TASK_BUDGET_MAX, &order->budget_tokens, p);
+}
+
 void api_tasks_create(struct http_request *r, struct http_response *p, void *ctx)
 {
-    static const char *const allowed[] = {"prompt", "agent", "model", "timeout_s", NULL};
+    static const char *const allowed[] = {"prompt", "agent", "model", "timeout_s", "budget", NULL};
     struct api *api = ctx;
     struct err e = {0};
     struct ulid sandbox;
@@ -74,6 +101,9 @@ void api_tasks_create(struct http_request *r, struct http_response *p, void *ctx
         !api_opt_text(body, "agent", 64, false, r->arena, &order.agent, p) ||
         !api_opt_text(body, "model", 200, false, r->arena, &order.model, p) ||
         !api_opt_int(body, "timeout_s", 1, TASK_TIMEOUT_S_MAX, &order.timeout_s, p)) {
+        return;
+    }
+    if (!tasks_budget(body, &order, p)) {
         return;
     }
     if (!tasks_word_given(body, "agent", order.agent, p) ||

@@ -60,6 +60,7 @@ static void api_answer_done(struct api_waiting *w, struct http_response *p)
     switch (w->kind) {
     case API_WAIT_CREATE: api_answer_sandbox(w, p, 201); return;
     case API_WAIT_START:
+    case API_WAIT_APPLY:
     case API_WAIT_STOP: api_answer_sandbox(w, p, 200); return;
     case API_WAIT_DELETE:
     case API_WAIT_APP_DELETE: p->status = 204; return;
@@ -87,6 +88,9 @@ static enum sandbox_outcome api_waiting_outcome(struct api_waiting *w, struct er
 {
     if (w->kind == API_WAIT_APP_DELETE) {
         return api_app_gone(w) ? SANDBOX_DONE : SANDBOX_PENDING;
+    }
+    if (w->kind == API_WAIT_APPLY) {
+        return sandbox_config_outcome(w->later.api->sandboxes, &w->id, w->ticket);
     }
     return sandbox_outcome(w->later.api->sandboxes, &w->id, w->ticket, e);
 }

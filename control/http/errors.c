@@ -25,6 +25,7 @@ static const struct {
     {"too_large", 413, false},
     {"unsupported_media_type", 415, false},
     {"agent_not_connected", 422, false},
+    {"key_refused", 422, false},
     {"too_many_requests", 429, true},
     {"headers_too_large", 431, false},
     {"internal", 500, false},

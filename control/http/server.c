@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -22,6 +23,7 @@
 #include "lib/clock.h"
 #include "lib/fd.h"
 #include "lib/log.h"
+#include "lib/thread.h"
 #include "lib/ulid.h"
 
 #define SERVER_ARENA_BYTES_MAX (32UL * 1024 * 1024)
@@ -49,7 +51,9 @@ struct http_connection {
 };
 
 /* Kicks come from everywhere; there is one server per process. */
-static struct http_server *server_current;
+/* Threads that started before the server and outlive it kick its streams. */
+static pthread_mutex_t server_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct http_server *server_current; /* under server_lock */
 
 struct str http_header(const struct http_request *r, const char *name)
 {
@@ -153,6 +157,7 @@ void http_stream_start(struct http_request *r, struct http_response *p,
 
 void http_kick(const char *key)
 {
+    LOCK_GUARD(&server_lock);
     if (server_current) {
         stream_loop_kick(server_current->streams, key);
     }
@@ -414,13 +419,19 @@ static int server_start_error(const struct http_options *o, struct err *e)
         port, port == o->api_port ? "API_PORT" : "CONSOLE_PORT");
 }
 
+static void server_set_current(struct http_server *s)
+{
+    LOCK_GUARD(&server_lock);
+    server_current = s;
+}
+
 int http_server_start(const struct http_options *options, struct http_server **ret, struct err *e)
 {
     struct http_server *s = mem_alloc(sizeof(*s));
     s->options = *options;
     (void)mg_init_library(MG_FEATURES_DEFAULT);
     s->streams = stream_loop_start();
-    server_current = s;
+    server_set_current(s);
     s->mg = server_mg_start(s);
     int failed = s->mg ? self_test_run(options->api_port, e) : server_start_error(options, e);
     if (failed != 0) {
@@ -438,7 +449,7 @@ void http_server_stop(struct http_server *take_server)
     while (atomic_load(&take_server->running) > 0 && clock_until(deadline_ms) > 0) {
         clock_sleep_ms(5);
     }
-    server_current = NULL;
+    server_set_current(NULL);
     if (take_server->mg) {
         mg_stop(take_server->mg);
     }
@@ -449,6 +460,7 @@ void http_server_stop(struct http_server *take_server)
 
 void http_server_count(uint64_t *ret_requests, uint64_t *ret_errors)
 {
+    LOCK_GUARD(&server_lock);
     *ret_requests = server_current ? atomic_load(&server_current->requests) : 0;
     *ret_errors = server_current ? atomic_load(&server_current->errors) : 0;
 }

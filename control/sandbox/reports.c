@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "control/sandbox/table.h"
+#include "control/store/app_config.h"
 #include "lib/clock.h"
 #include "lib/log.h"
 #include "lib/mem.h"
@@ -27,35 +28,81 @@ static void reports_configure_vite(struct record_writer *w, const char *preview_
     }
 }
 
-static void reports_configure(const struct sandbox_service *s, const struct sandbox *b,
-                              struct buf *out)
+void reports_configure(const struct sandbox_service *s, const struct sandbox *b,
+                       struct record_writer *w)
 {
-    struct record_writer w = record_begin(out, "configure");
-    record_adds(&w, "template", b->preset ? b->preset->template_name : "");
-    record_addn(&w, "web_port", b->web_port);
+    record_adds(w, "template", b->preset ? b->preset->template_name : "");
+    record_addn(w, "web_port", b->web_port);
     for (size_t i = 0; i < b->port_count; i++) {
-        record_addn(&w, "port", b->ports[i]);
+        record_addn(w, "port", b->ports[i]);
     }
-    reports_configure_vite(&w, s->config->preview_domain);
-    (void)record_end(&w);
+    reports_configure_vite(w, s->config->preview_domain);
 }
 
-int sandbox_connected(struct sandbox_service *s, const struct ulid *id, struct str boot_id,
+static int64_t reports_config_version(const struct record *r)
+{
+    int64_t version = -1;
+    return record_get_i64(r, "config_version", &version) && version >= 0 ? version : -1;
+}
+
+/* The app, and what of its config that supervisor must get. */
+static int reports_target(struct sandbox_service *s, const struct ulid *id,
+                          const struct record *hello, struct config_target *ret, struct err *e)
+{
+    struct str boot_id = record_get(hello, "boot_id");
+    LOCK_GUARD(&s->lock);
+    struct sandbox *b = table_live(s, id);
+    if (!b) {
+        return err_set(e, ERR_NOT_FOUND, 0, "there is no sandbox %s", id->text);
+    }
+    if (boot_id.len == 0 || boot_id.len >= sizeof(b->boot_id) || !str_is_text(boot_id, false)) {
+        return err_set(e, ERR_PROTOCOL, 0, "a hello without a boot id");
+    }
+    *ret = (struct config_target){.app = b->app_id,
+                                  .takes_config = record_get_bool(hello, "config", false),
+                                  .in_force = reports_config_version(hello),
+                                  .wanted = b->config_wanted};
+    return 0;
+}
+
+/* What was taken away before that version is with no process any more. */
+static void reports_forget(struct sandbox_service *s, const struct ulid *app, int64_t in_force)
+{
+    struct err e;
+    if (in_force >= 0 && app_config_forget(s->db, app, in_force, &e) != 0) {
+        log_warn("a value that nobody runs with was not forgotten", "app_id", app->text, "error",
+                 e.msg);
+    }
+}
+
+int sandbox_connected(struct sandbox_service *s, const struct ulid *id, const struct record *hello,
                       struct buf *ret_configure, struct err *e)
 {
+    struct config_target target;
+    struct record_writer w = record_begin(ret_configure, "configure");
+    int64_t sent = -1;
+    /* Without its config no process may start: the supervisor dials again. */
+    if (reports_target(s, id, hello, &target, e) != 0 ||
+        config_add(s, &target, &w, &sent, e) != 0) {
+        return -1;
+    }
     {
         LOCK_GUARD(&s->lock);
         struct sandbox *b = table_live(s, id);
         if (!b) {
             return err_set(e, ERR_NOT_FOUND, 0, "there is no sandbox %s", id->text);
         }
-        if (boot_id.len == 0 || boot_id.len >= sizeof(b->boot_id) || !str_is_text(boot_id, false)) {
-            return err_set(e, ERR_PROTOCOL, 0, "a hello without a boot id");
-        }
         b->connected = true;
-        reports_copy(boot_id, b->boot_id, sizeof(b->boot_id));
-        reports_configure(s, b, ret_configure);
+        b->takes_config = target.takes_config;
+        b->config_version = target.in_force;
+        b->config_wanted = sent >= 0 ? sent : b->config_wanted;
+        reports_copy(record_get(hello, "boot_id"), b->boot_id, sizeof(b->boot_id));
+        reports_configure(s, b, &w);
         table_changed(s, b);
+    }
+    reports_forget(s, &target.app, target.in_force);
+    if (!record_end(&w)) {
+        return err_set(e, ERR_INTERNAL, 0, "the config of an app is too large for its sandbox");
     }
     table_announce(s, id);
     return 0;
@@ -79,6 +126,15 @@ static void reports_phase(struct sandbox *b, const struct record *r)
 {
     reports_copy(record_get(r, "phase"), b->phase, sizeof(b->phase));
     reports_copy(record_get(r, "detail"), b->detail, sizeof(b->detail));
+}
+
+/* True when its processes run with another config than it said before. */
+static bool reports_config(struct sandbox *b, const struct record *r)
+{
+    int64_t version = reports_config_version(r);
+    bool is_new = version >= 0 && version != b->config_version;
+    b->config_version = version >= 0 ? version : b->config_version;
+    return is_new;
 }
 
 static int64_t reports_number(const struct record *r, const char *key)
@@ -160,6 +216,9 @@ void sandbox_report(struct sandbox_service *s, const struct ulid *id, const stru
     int64_t usual_ms = -1;
     uint64_t port = 0;
     bool heap_full = false;
+    int64_t config = -1;
+
+    struct ulid app = {0};
     {
         LOCK_GUARD(&s->lock);
         struct sandbox *b = table_live(s, id);
@@ -168,6 +227,8 @@ void sandbox_report(struct sandbox_service *s, const struct ulid *id, const stru
         }
         if (record_is(r, "phase")) {
             reports_phase(b, r);
+            config = reports_config(b, r) ? b->config_version : -1;
+            app = b->app_id;
         } else if (record_is(r, "process")) {
             heap_full = reports_process(b, r);
         } else if (record_is(r, "port")) {
@@ -181,6 +242,7 @@ void sandbox_report(struct sandbox_service *s, const struct ulid *id, const stru
         table_changed(s, b);
     }
     struct err e;
+    reports_forget(s, &app, config);
     if (heap_full) {
         kills_note_heap(s, id);
     }
@@ -204,6 +266,8 @@ int sandbox_look(struct sandbox_service *s, const struct ulid *id, struct sandbo
                                  .app_id = b->app_id,
                                  .status = b->status,
                                  .connected = b->connected,
+                                 .takes_config = b->takes_config,
+                                 .config_version = b->config_version,
                                  .is_private = b->is_private,
                                  .web_port = b->web_port,
                                  .port_count = b->port_count,

@@ -101,6 +101,19 @@ void sandbox_access_sweep(struct sandbox_service *s);
 int sandbox_ticket(struct sandbox_service *s, const struct ulid *id, uint16_t port,
                    const char *session, struct buf *ret_ticket, struct err *e) MUST_CHECK;
 
+/* ---- what the owner gave the app ---- */
+
+/* Something of it was stored or deleted: sandboxes learn what their output may not show. Processes
+ * keep what they have. Reads the database. */
+void sandbox_config_changed(struct sandbox_service *s, const struct ulid *app);
+/* Its processes start anew with what is stored. *ret_version is for sandbox_config_outcome. One
+ * that sleeps gets it at its next start. ERR_NOT_FOUND, ERR_CONFLICT. Reads the database. */
+int sandbox_apply_config(struct sandbox_service *s, const struct ulid *id, int64_t *ret_version,
+                         struct err *e) MUST_CHECK;
+/* Is that version in force, and are its processes as far as they get? */
+enum sandbox_outcome sandbox_config_outcome(struct sandbox_service *s, const struct ulid *id,
+                                            int64_t version);
+
 /* ---- looking ---- */
 
 #define SANDBOX_PROCESSES_MAX 16
@@ -122,8 +135,10 @@ struct sandbox_view {
     struct ulid id;
     struct ulid app_id;
     enum sandbox_status status;
-    bool connected;  /* its supervisor speaks */
-    bool is_private; /* its app's preview access */
+    bool connected;         /* its supervisor speaks */
+    bool takes_config;      /* … and hands config to processes */
+    int64_t config_version; /* in force there, -1: not known */
+    bool is_private;        /* its app's preview access */
     char boot_id[64];
     char phase[16];
     char detail[512];
@@ -230,8 +245,9 @@ struct record;
  * process. */
 int sandbox_check_peer(struct sandbox_service *s, const struct ulid *id, int fd, struct err *e)
     MUST_CHECK;
-/* hello accepted: fills configure for it. */
-int sandbox_connected(struct sandbox_service *s, const struct ulid *id, struct str boot_id,
+/* hello accepted: fills configure for it, with secrets in it: the caller wipes it. Reads the
+ * database. */
+int sandbox_connected(struct sandbox_service *s, const struct ulid *id, const struct record *hello,
                       struct buf *ret_configure, struct err *e) MUST_CHECK;
 void sandbox_disconnected(struct sandbox_service *s, const struct ulid *id);
 /* phase, process, port, other_port. */
@@ -242,6 +258,8 @@ void sandbox_report(struct sandbox_service *s, const struct ulid *id, const stru
 struct sandbox_channel_hooks {
     int (*listen)(void *ctx, const struct ulid *id, struct err *e);
     void (*close)(void *ctx, const struct ulid *id);
+    /* Sends a record to its supervisor, when it is there; wipes and empties frames. */
+    void (*tell)(void *ctx, const struct ulid *id, struct buf *frames);
     /* Told after each change of state, outside all locks. */
     void (*changed)(void *ctx, const struct ulid *id);
     void *ctx;

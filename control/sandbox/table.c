@@ -105,6 +105,9 @@ void table_clear_reports(struct sandbox *b)
     b->peak_bytes = 0;
     b->resident_bytes = 0;
     b->connected = false;
+    b->takes_config = false;
+    b->config_version = -1;
+    b->config_wanted = 0;
     b->boot_id[0] = '\0';
     b->phase[0] = '\0';
     b->detail[0] = '\0';

@@ -78,12 +78,15 @@ struct sandbox {
 
     /* What its supervisor says. */
     bool connected;
+    bool takes_config; /* it knows what to do with one */
     char boot_id[64];
     char phase[16];
     char detail[512];
     uint16_t open[SANDBOX_PORTS_MAX + 1];
     size_t open_count;
     uint16_t other_port;
+    int64_t config_version; /* in force there, -1: not known */
+    int64_t config_wanted;  /* a person applied it: the next hello brings it, should it be lost */
     struct sandbox_process *processes; /* owned, SANDBOX_PROCESSES_MAX when there */
     size_t process_count;
 
@@ -267,6 +270,23 @@ enum admit admit_start(struct sandbox_service *s, const struct ulid *id, char *d
 int admit_check(struct sandbox_service *s, int64_t need_bytes, struct err *e) MUST_CHECK;
 /* Under the lock. What the start of b needs. */
 int64_t admit_need(const struct sandbox *b);
+
+/* Whom a config goes to. */
+struct config_target {
+    struct ulid app;
+    bool takes_config;
+    int64_t in_force; /* -1: a boot that has none yet */
+    int64_t wanted;   /* another one, but 0: all of it is sent; else what no output may show */
+};
+
+/* Adds it to a `configure` record. *ret_sent: the version, when all of it is sent, else -1. Not
+ * under the lock; the caller wipes the record's buffer. */
+int config_add(struct sandbox_service *s, const struct config_target *t, struct record_writer *w,
+               int64_t *ret_sent, struct err *e) MUST_CHECK;
+void config_wipe_frames(struct buf *frames);
+/* Under the lock: the rest of that record. */
+void reports_configure(const struct sandbox_service *s, const struct sandbox *b,
+                       struct record_writer *w);
 
 /* Thread: the host's memory, what each sandbox uses, and who has to go. */
 void *pressure_run(void *service);

@@ -11,19 +11,32 @@ static const char *events_or(const char *text, const char *fallback)
     return text ? text : fallback;
 }
 
-void events_add(struct db *db, const struct event_row *event)
+static void events_log(const struct event_row *event)
 {
-    struct err e;
     const char *severity = events_or(event->severity, "info");
     log_write(severity[0] == 'i' ? LOG_INFO : LOG_WARN, "event", "kind", event->kind, "app_id",
               event->app_id, "sandbox_id", event->sandbox_id, "task_id", event->task_id, "actor",
               event->actor, "payload", event->payload, (char *)0);
-    if (db_write(db, NULL, &e,
-                 "INSERT INTO event(at,kind,severity,actor,app_id,sandbox_id,task_id,payload)"
-                 " VALUES(?,?,?,?,?,?,?,?)",
-                 "isssssss", clock_unix_ms(), event->kind, severity, events_or(event->actor, ""),
-                 events_or(event->app_id, ""), events_or(event->sandbox_id, ""),
-                 events_or(event->task_id, ""), events_or(event->payload, "{}")) != 0) {
+}
+
+int events_put(struct db_conn *conn, const struct event_row *event, struct err *e)
+{
+    events_log(event);
+    return db_exec(conn, e,
+                   "INSERT INTO event(at,kind,severity,actor,app_id,sandbox_id,task_id,payload)"
+                   " VALUES(?,?,?,?,?,?,?,?)",
+                   "isssssss", clock_unix_ms(), event->kind, events_or(event->severity, "info"),
+                   events_or(event->actor, ""), events_or(event->app_id, ""),
+                   events_or(event->sandbox_id, ""), events_or(event->task_id, ""),
+                   events_or(event->payload, "{}"));
+}
+
+void events_add(struct db *db, const struct event_row *event)
+{
+    struct db_conn *conn = NULL;
+    struct err e;
+    if (db_write_begin(db, &conn, &e) != 0 ||
+        db_write_end(db, conn, events_put(conn, event, &e), &e) != 0) {
         log_error("an event was not stored", "kind", event->kind, "error", e.msg);
     }
 }

@@ -20,6 +20,8 @@ struct event_row {
 /* Failure is logged, not returned: an event must not undo what it tells of. NULL strings are "".
  * Any thread. */
 void events_add(struct db *db, const struct event_row *event);
+/* The same inside a transaction of the caller's: stored with what it tells of, or not at all. */
+int events_put(struct db_conn *conn, const struct event_row *event, struct err *e) MUST_CHECK;
 /* Newest first, ids below before (0: all), of one app when app_id is not "". */
 int events_list(struct db *db, const char *app_id, int64_t before, int limit, struct arena *a,
                 struct event_row **ret, size_t *ret_count, struct err *e) MUST_CHECK;

@@ -12,7 +12,8 @@
 #define TASK_COLUMNS                                                                             \
     "id,app_id,sandbox_id,agent,model,prompt,status,failure_reason,error_message,agent_message," \
     "timeout_s,boot_id,line_seq,session,token_box,tokens_input,tokens_output,tokens_cached,"     \
-    "cost_microusd,created_at,started_at,finished_at"
+    "cost_microusd,created_at,started_at,finished_at,requests,unpriced,budget_microusd,"         \
+    "budget_tokens"
 
 static const char *const task_status_names[] = {
     [TASK_QUEUED] = "queued",
@@ -67,6 +68,10 @@ static void tasks_read(struct db_rows *rows, struct arena *a, struct task_row *r
         .created_at = db_int(rows, 19),
         .started_at = db_int(rows, 20),
         .finished_at = db_int(rows, 21),
+        .requests = db_int(rows, 22),
+        .unpriced = db_int(rows, 23),
+        .budget_microusd = tasks_figure(rows, 24),
+        .budget_tokens = tasks_figure(rows, 25),
     };
     (void)ulid_parse(str_of(db_text(rows, 0, a)), &ret->id);
     (void)ulid_parse(str_of(db_text(rows, 1, a)), &ret->app_id);
@@ -77,9 +82,11 @@ int tasks_insert(struct db *db, const struct task_row *row, struct err *e)
 {
     return db_write(db, NULL, e,
                     "INSERT INTO task(id,app_id,sandbox_id,agent,model,prompt,status,timeout_s,"
-                    "created_at) VALUES(?,?,?,?,?,?,'queued',?,?)",
-                    "ssssssii", row->id.text, row->app_id.text, row->sandbox_id.text, row->agent,
-                    row->model, row->prompt, row->timeout_s, row->created_at);
+                    "created_at,budget_microusd,budget_tokens)"
+                    " VALUES(?,?,?,?,?,?,'queued',?,?,nullif(max(?,0),0),nullif(max(?,0),0))",
+                    "ssssssiiii", row->id.text, row->app_id.text, row->sandbox_id.text, row->agent,
+                    row->model, row->prompt, row->timeout_s, row->created_at, row->budget_microusd,
+                    row->budget_tokens);
 }
 
 static int tasks_one(struct db *db, const char *sql, const struct ulid *key, struct arena *a,
@@ -300,8 +307,12 @@ static int tasks_put_end(struct db_conn *conn, const struct task_row *row, struc
 {
     return db_exec(conn, e,
                    "UPDATE task SET status=?, failure_reason=?, error_message=?, agent_message=?,"
-                   " token_box='', facts='', tokens_input=nullif(?,-1), tokens_output=nullif(?,-1),"
-                   " tokens_cached=nullif(?,-1), cost_microusd=nullif(?,-1), finished_at=?"
+                   " token_box='', facts='',"
+                   /* What was counted on the way wins over what the agent says of itself. */
+                   " tokens_input=iif(requests>0,tokens_input,nullif(?,-1)),"
+                   " tokens_output=iif(requests>0,tokens_output,nullif(?,-1)),"
+                   " tokens_cached=iif(requests>0,tokens_cached,nullif(?,-1)),"
+                   " cost_microusd=iif(requests>0,cost_microusd,nullif(?,-1)), finished_at=?"
                    " WHERE id=?",
                    "ssssiiiiis", task_status_name(row->status), row->failure_reason,
                    row->error_message, row->agent_message, row->tokens_input, row->tokens_output,

@@ -41,6 +41,10 @@ struct task_row {
     int64_t created_at;
     int64_t started_at;
     int64_t finished_at;
+    int64_t requests;        /* counted by the credentials proxy; 0: the figures are the agent's */
+    int64_t unpriced;        /* of these, whose cost is unknown */
+    int64_t budget_microusd; /* -1: none; so is the next */
+    int64_t budget_tokens;
 };
 
 struct task_event_row {

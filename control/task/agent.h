@@ -18,13 +18,20 @@
 #define AGENT_ENV_MAX   48
 #define AGENT_FILES_MAX 8
 
+struct vault_agent;
+
 struct agent_run {
     /* in */
-    const char *provider;            /* whose model it is: an id of presets/providers */
-    const char *model;               /* as that provider names it; never empty */
+    const struct vault_agent *agent;
+    const char *provider;      /* whose model it is: an id of presets/providers, or an own one */
+    const char *provider_name; /* the agent's own name of it; "" when it knows none */
+    const char *base_path;     /* behind the door and the provider: "/v1" */
+    bool speaks_anthropic;     /* Messages; else Chat Completions or Responses */
+    const char *model;         /* as that provider names it; never empty */
     const char *const *other_models; /* that earlier runs may have used, ended by NULL; or NULL */
     const char *session;             /* conversation to go on with, "" for a new one */
     const char *token;               /* task token, the only credential the container ever sees */
+    const char *const *config;       /* what the owner gave agents, KEY=value, ended by NULL */
     const char *prompt;
     struct arena *arena;
     /* out */

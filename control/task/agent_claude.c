@@ -6,6 +6,7 @@
 
 #include "control/task/agent_common.h"
 #include "control/task/agents.h"
+#include "control/vault/vault.h"
 #include "lib/mem.h"
 
 #define CLAUDE_DIR        AGENT_HOME_DIR "/.agents/claude-code"
@@ -27,9 +28,13 @@ static void claude_environment(struct agent_run *run)
     for (size_t i = 0; i < ARRAY_LEN(own); i++) {
         agent_env(run, own[i][0], own[i][1]);
     }
-    agent_env(run, "ANTHROPIC_BASE_URL",
-              arena_printf(run->arena, "%s%s", AGENT_DOOR, run->provider));
-    agent_env(run, "ANTHROPIC_API_KEY", run->token);
+    /* It puts the version behind the base URL itself. */
+    struct str path = str_of(run->base_path);
+    struct str strip = str_of(run->agent->base_url_strip);
+    path = str_ends(path, strip) ? str_cut(path, 0, path.len - strip.len) : path;
+    agent_env(run, run->agent->base_url_env,
+              arena_printf(run->arena, "%s%s%.*s", AGENT_DOOR, run->provider, STR_FMT(path)));
+    agent_env(run, run->agent->key_env, run->token);
 }
 
 static int claude_prepare(struct agent_run *run, struct err *e)

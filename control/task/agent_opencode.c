@@ -12,17 +12,15 @@
 /* A model that thinks may be silent for long; the proxy has limits of its own. */
 #define OPENCODE_SILENCE_MS 300000
 
-/* Its own name of a provider of ours. */
-static const char *opencode_provider(const char *provider)
+/* Its own name of a provider of ours; one that its catalogue does not have keeps our name. */
+static const char *opencode_provider(const struct agent_run *run)
 {
-    return strcmp(provider, "zen") == 0 ? "opencode" : provider;
+    return run->provider_name[0] ? run->provider_name : run->provider;
 }
 
-/* Anthropic's base URL of ours ends before /v1, its SDK wants it behind. */
 static const char *opencode_base_url(struct agent_run *run)
 {
-    bool versioned = strcmp(run->provider, "anthropic") == 0;
-    return arena_printf(run->arena, "%s%s%s", AGENT_DOOR, run->provider, versioned ? "/v1" : "");
+    return arena_printf(run->arena, "%s%s%s", AGENT_DOOR, run->provider, run->base_path);
 }
 
 /* Named here, a model that is younger than the CLI's catalogue is asked for all the same, and one
@@ -46,7 +44,13 @@ static void opencode_write_models(struct json_writer *w, const struct agent_run 
 static void opencode_write_provider(struct json_writer *w, struct agent_run *run)
 {
     json_object(w, "provider");
-    json_object(w, opencode_provider(run->provider));
+    json_object(w, opencode_provider(run));
+    if (!run->provider_name[0]) {
+        /* Both are part of the program; nothing is fetched. */
+        json_text(w, "npm",
+                  run->speaks_anthropic ? "@ai-sdk/anthropic" : "@ai-sdk/openai-compatible");
+        json_text(w, "name", run->provider);
+    }
     json_object(w, "options");
     json_text(w, "baseURL", opencode_base_url(run));
     json_text(w, "apiKey", run->token);
@@ -76,7 +80,7 @@ static const char *opencode_config(struct agent_run *run)
 {
     BUF_AUTO(out, OPENCODE_CONFIG_MAX);
     struct json_writer w;
-    const char *provider = opencode_provider(run->provider);
+    const char *provider = opencode_provider(run);
     const char *model = arena_printf(run->arena, "%s/%s", provider, run->model);
     json_begin(&w, &out);
     json_object(&w, NULL);
@@ -141,7 +145,7 @@ static int opencode_prepare(struct agent_run *run, struct err *e)
     agent_arg(run, "task");
     /* A conversation remembers the model of its last turn, and would ask that one again. */
     agent_arg(run, "-m");
-    agent_arg(run, arena_printf(run->arena, "%s/%s", opencode_provider(run->provider), run->model));
+    agent_arg(run, arena_printf(run->arena, "%s/%s", opencode_provider(run), run->model));
     if (run->session[0]) {
         agent_arg(run, "--session");
         agent_arg(run, run->session);

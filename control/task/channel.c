@@ -143,6 +143,15 @@ static void channel_checked(struct channel *c, const struct command *cmd)
     }
 }
 
+static void channel_told(struct channel *c, const struct command *cmd)
+{
+    const struct door *d = channel_door(c, &cmd->id);
+    struct link *l = d && d->up != 0 ? channel_link(c, d->up) : NULL;
+    if (l) {
+        link_send(c, l, cmd->frames, cmd->frames_len);
+    }
+}
+
 static void channel_do(struct channel *c, struct command *cmd)
 {
     struct link *l = cmd->serial ? channel_link(c, cmd->serial) : NULL;
@@ -160,11 +169,15 @@ static void channel_do(struct channel *c, struct command *cmd)
             link_send(c, l, cmd->frames, cmd->frames_len);
         }
         break;
+    case COMMAND_TELL: channel_told(c, cmd); break;
     case COMMAND_CONSUMED:
         if (l) {
             link_consumed(c, l, cmd->bytes);
         }
         break;
+    }
+    if (cmd->frames) {
+        mem_wipe(cmd->frames, cmd->frames_len); /* a task's token, what an owner gave an app */
     }
     free(cmd->frames);
     free(cmd);
@@ -424,6 +437,18 @@ void channel_send(struct channel *c, const struct ulid *id, uint64_t serial, str
     }
     struct command *cmd = mem_alloc(sizeof(*cmd));
     *cmd = (struct command){.kind = COMMAND_SEND, .id = *id, .serial = serial, .fd = -1};
+    cmd->frames_len = frames->len;
+    cmd->frames = buf_take(frames);
+    channel_post(c, cmd);
+}
+
+void channel_tell(struct channel *c, const struct ulid *id, struct buf *frames)
+{
+    if (frames->len == 0) {
+        return;
+    }
+    struct command *cmd = mem_alloc(sizeof(*cmd));
+    *cmd = (struct command){.kind = COMMAND_TELL, .id = *id, .fd = -1};
     cmd->frames_len = frames->len;
     cmd->frames = buf_take(frames);
     channel_post(c, cmd);

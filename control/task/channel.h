@@ -42,5 +42,8 @@ void channel_close(struct channel *c, const struct ulid *id);
 void channel_drop(struct channel *c, uint64_t serial);
 /* Any thread. Queues frames for that connection; dropped when it is gone. Empties frames. */
 void channel_send(struct channel *c, const struct ulid *id, uint64_t serial, struct buf *frames);
+/* Any thread. The same for whoever is its supervisor now. Frames may hold secrets: they are wiped.
+ */
+void channel_tell(struct channel *c, const struct ulid *id, struct buf *frames);
 /* Any thread: so many bytes of that connection's records were dealt with. */
 void channel_consumed(struct channel *c, uint64_t serial, size_t bytes);

@@ -71,6 +71,7 @@ enum command_kind {
     COMMAND_CLOSE,
     COMMAND_DROP,
     COMMAND_SEND,
+    COMMAND_TELL,
     COMMAND_CHECKED,
     COMMAND_CONSUMED,
 };
@@ -84,7 +85,7 @@ struct command {
     bool forbidden; /* CHECKED: another process */
     bool good;      /* CHECKED: PID 1 */
     size_t bytes;   /* CONSUMED */
-    char *frames;   /* SEND: owned */
+    char *frames;   /* SEND, TELL: owned */
     size_t frames_len;
 };
 

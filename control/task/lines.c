@@ -210,10 +210,12 @@ static void lines_session(struct lines_batch *batch, const struct lines_facts *b
 
 static void lines_out_whole(struct lines_batch *batch, char *bytes, size_t len)
 {
+    BUF_AUTO(masked, MASKING_TEXT_MAX);
     struct run *run = batch->run;
     struct lines_facts before = lines_facts(&run->state);
     lines_mask(run, bytes, len);
-    run->adapter->line(&run->state, str_n(bytes, len), lines_emit, batch);
+    struct str line = masking_apply(run, str_n(bytes, len), &masked);
+    run->adapter->line(&run->state, line, lines_emit, batch);
     struct lines_facts after = lines_facts(&run->state);
     lines_session(batch, &before);
     batch->facts_changed = batch->facts_changed || lines_facts_differ(&before, &after);
@@ -269,13 +271,20 @@ static struct str lines_plain(struct arena *a, struct str text)
     return str_trim(str_n(plain, len));
 }
 
-static void lines_err(struct lines_batch *batch, char *bytes, size_t len, int64_t seq)
+static void lines_err(struct lines_batch *batch, char *bytes, size_t len, bool part, int64_t seq)
 {
+    BUF_AUTO(masked, MASKING_TEXT_MAX);
     struct run *run = batch->run;
     struct lines_facts before = lines_facts(&run->state);
+    bool goes_on = run->err_in_parts;
     run->seen_seq = seq;
+    run->err_in_parts = part;
+    if (goes_on) {
+        return; /* more than a notice keeps; and it may begin in the middle of a secret */
+    }
     lines_mask(run, bytes, len);
-    struct str text = lines_plain(batch->arena, str_cut(str_n(bytes, len), 0, LINES_NOTICE_BYTES));
+    struct str text = lines_plain(batch->arena, str_n(bytes, len));
+    text = str_cut(masking_apply(run, text, &masked), 0, LINES_NOTICE_BYTES);
     if (str_empty(text)) {
         return;
     }
@@ -309,10 +318,11 @@ static void lines_line(struct lines_batch *batch, const struct note *note, const
     if (seq <= batch->run->seen_seq) {
         return; /* sent again after a reconnect */
     }
+    bool part = record_get_bool(r, "part", false);
     if (str_is(record_get(r, "stream"), "err")) {
-        lines_err(batch, bytes, data.len, seq);
+        lines_err(batch, bytes, data.len, part, seq);
     } else {
-        lines_out(batch, bytes, data.len, record_get_bool(r, "part", false), seq);
+        lines_out(batch, bytes, data.len, part, seq);
     }
     if (batch->count >= LINES_FLUSH_EVENTS || batch->bytes >= LINES_FLUSH_BYTES) {
         lines_flush(batch);
@@ -361,8 +371,14 @@ static void lines_record(struct lines_batch *batch, const struct note *note)
 void lines_take(struct task_service *s, struct box *b, struct note *const *notes, size_t count)
 {
     struct lines_batch *batch AUTOFREE = mem_alloc(sizeof(*batch));
+    struct err e;
     *batch = (struct lines_batch){.s = s, .b = b, .run = b->run};
     batch->arena = arena_new(LINES_ARENA_BYTES);
+    if (batch->run && masking_refresh(s, batch->run, &e) != 0) {
+        log_error("what a task may not show is not known; its lines wait", "task_id",
+                  batch->run->id.text, "error", e.msg);
+        batch->failed = true;
+    }
     for (size_t i = 0; i < count; i++) {
         lines_record(batch, notes[i]);
     }

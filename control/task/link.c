@@ -168,16 +168,26 @@ static void link_take_place(struct channel *c, struct link *link)
     }
 }
 
+/* It holds what the owner gave the app. */
+static void link_wipe(struct buf *b)
+{
+    if (b->cap > 0) {
+        mem_wipe(b->ptr, b->cap);
+    }
+    buf_done(b);
+}
+
 static int link_hello(struct channel *c, struct link *link, const struct record *r)
 {
-    BUF_AUTO(configure, 2 * RECORD_FRAME_MAX);
+    struct buf configure
+        __attribute__((cleanup(link_wipe))) = {.max = 2 * RECORD_FRAME_MAX, .ptr = buf_empty_};
     uint64_t protocol = 0;
     struct err e;
     if (!record_get_u64(r, "protocol", 1000, &protocol) || protocol != RECORD_PROTOCOL) {
         return link_refuse(c, link, "this side speaks protocol 1");
     }
     link_take_place(c, link);
-    if (sandbox_connected(c->sandboxes, &link->id, record_get(r, "boot_id"), &configure, &e) != 0) {
+    if (sandbox_connected(c->sandboxes, &link->id, r, &configure, &e) != 0) {
         return link_refuse(c, link, e.msg);
     }
     link->state = LINK_UP;

@@ -34,7 +34,7 @@ static bool outcome_caused(const struct run_exit *x, const char *cause)
 
 static bool outcome_may_try_again(const struct run *run)
 {
-    return !run->state.acted && !run->cancel_asked && !run->timed_out &&
+    return !run->state.acted && !run->cancel_asked && !run->refusal_code[0] && !run->timed_out &&
            run->attempt + 1 < TASK_ATTEMPTS_MAX;
 }
 
@@ -98,10 +98,12 @@ static void outcome_again(struct task_service *s, struct box *b, const char *det
 
 /* ---- the end ---- */
 
-struct outcome {
-    enum task_status status;
-    const char *reason;
-};
+struct outcome outcome_refused(const struct run *run)
+{
+    return strcmp(run->refusal_code, "budget_reached") == 0
+               ? (struct outcome){TASK_BUDGET_REACHED, "budget_reached"}
+               : (struct outcome){TASK_FAILED, run->refusal_code};
+}
 
 static bool outcome_was_killed(const struct run_exit *x)
 {
@@ -178,6 +180,10 @@ static struct outcome outcome_decide(struct task_service *s, const struct run *r
     if (st->terminal && !st->failed) {
         return (struct outcome){TASK_SUCCEEDED, ""};
     }
+    if (run->refusal_code[0] && !run->cancel_asked) {
+        buf_puts(message, run->refusal);
+        return outcome_refused(run);
+    }
     if (outcome_caused(x, "timeout") || (run->timed_out && !by_itself)) {
         buf_printf(message, "the task took longer than its %lld s",
                    (long long)(run->timeout_ms / 1000));
@@ -250,7 +256,8 @@ static void outcome_settle(struct task_service *s, struct box *b, const struct r
     char reason[32];
     struct outcome o = {TASK_INTERRUPTED, NULL};
     b->run->exit_waits = false;
-    if (!outcome_leaves(s, b, &text, reason)) {
+    run_load_refusal(s, b->run);
+    if (b->run->refusal_code[0] || !outcome_leaves(s, b, &text, reason)) {
         if (outcome_prepare_again(s, b->run, &text)) {
             outcome_again(s, b, text.ptr, x->seq);
             return;

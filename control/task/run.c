@@ -6,6 +6,7 @@
 #include "control/http/http.h"
 #include "control/store/events.h"
 #include "control/task/service.h"
+#include "control/vault/app_config.h"
 #include "lib/clock.h"
 #include "lib/json_write.h"
 #include "lib/log.h"
@@ -60,6 +61,7 @@ void run_drop(struct task_service *s, struct box *b)
     }
     free(run->token);
     free(run->token_box);
+    masking_done(run);
     agent_state_done(&run->state);
     buf_done(&run->line);
     buf_done(&run->err_tail);
@@ -211,6 +213,18 @@ static void run_send_stdin(struct buf *out, const struct ulid *id, struct str te
     }
 }
 
+/* What drives the agent wins over what the owner gave it. */
+static bool run_env_has(const char *const *env, const char *pair)
+{
+    size_t len = (size_t)(str_find(str_of(pair), '=') + 1);
+    for (size_t i = 0; env[i]; i++) {
+        if (strncmp(env[i], pair, len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int run_send_start(struct task_service *s, struct box *b, const struct agent_run *a)
 {
     BUF_AUTO(out, RUN_RECORDS_MAX);
@@ -223,6 +237,11 @@ static int run_send_start(struct task_service *s, struct box *b, const struct ag
     }
     for (size_t i = 0; a->env[i]; i++) {
         record_adds(&w, "env", a->env[i]);
+    }
+    for (size_t i = 0; a->config[i]; i++) {
+        if (!run_env_has(a->env, a->config[i])) {
+            record_adds(&w, "env", a->config[i]);
+        }
     }
     record_adds(&w, "cwd", RUN_CWD);
     record_addn(&w, "timeout_ms", left_ms > 1 ? left_ms : 1);
@@ -275,6 +294,23 @@ static const char *const *run_other_models(struct task_service *s, const struct 
     return list;
 }
 
+/* Where the agent finds its provider behind the door, and how it speaks with it. */
+static int run_fill_provider(struct task_service *s, const struct run *run, struct agent_run *out,
+                             struct err *e)
+{
+    const struct vault_provider *p = vault_provider_find(s->vault, str_of(out->provider));
+    enum vault_dialect dialect;
+    if (!p || !vault_agent_dialect(run->agent, p, &dialect)) {
+        return err_set(e, ERR_INVALID, 0, "%s and %s do not speak the same language",
+                       run->agent->label, out->provider);
+    }
+    out->agent = run->agent;
+    out->provider_name = vault_agent_name(run->agent, out->provider);
+    out->base_path = p->dialects[dialect];
+    out->speaks_anthropic = dialect == VAULT_ANTHROPIC;
+    return 0;
+}
+
 static int run_fill(struct task_service *s, struct box *b, struct prepare_job *job, struct err *e)
 {
     struct run *run = b->run;
@@ -287,10 +323,15 @@ static int run_fill(struct task_service *s, struct box *b, struct prepare_job *j
         return -1;
     }
     run->resumes = session[0] != '\0';
-    agent_split_model(run->agent->providers, run->agent->native_provider, run->model, &provider,
-                      &job->run.model);
+    models_split(s, run->agent, run->model, &provider, &job->run.model);
     job->run.model = arena_strdup(job->arena, job->run.model);
     job->run.provider = arena_str(job->arena, provider);
+    if (run_fill_provider(s, run, &job->run, e) != 0) {
+        return -1;
+    }
+    if (vault_config_agent_env(s->vault, &run->app_id, job->arena, &job->run.config, e) != 0) {
+        return -1;
+    }
     job->run.other_models = run_other_models(s, run, job->arena);
     job->run.session = session;
     job->run.token = arena_strdup(job->arena, run->token);
@@ -412,6 +453,20 @@ static void run_tell_end(struct task_service *s, const struct box *b, const stru
     run_tell(s, b, kind, row->status == TASK_FAILED ? "warning" : "info", payload);
 }
 
+void run_load_refusal(struct task_service *s, struct run *run)
+{
+    struct arena *a AUTO(arena) = arena_new(65536);
+    const char *code = "";
+    const char *message = "";
+    struct err e;
+    if (task_refusal_get(s->db, &run->id, a, &code, &message, &e) != 0) {
+        log_warn("a task's refusal could not be read", "task_id", run->id.text, "error", e.msg);
+        return;
+    }
+    (void)snprintf(run->refusal_code, sizeof(run->refusal_code), "%s", code);
+    (void)snprintf(run->refusal, sizeof(run->refusal), "%s", message);
+}
+
 void run_end(struct task_service *s, struct box *b, enum task_status status, const char *reason,
              const char *message)
 {
@@ -448,11 +503,15 @@ void run_end(struct task_service *s, struct box *b, enum task_status status, con
 
 void run_abandon(struct task_service *s, struct box *b, const char *reason, const char *message)
 {
-    const struct run *run = b->run;
+    struct run *run = b->run;
+    run_load_refusal(s, run);
     if (run->state.terminal && !run->state.failed) {
         run_end(s, b, TASK_SUCCEEDED, "", "");
     } else if (run->cancel_asked) {
         run_end(s, b, TASK_CANCELLED, "", "");
+    } else if (run->refusal_code[0]) {
+        struct outcome o = outcome_refused(run);
+        run_end(s, b, o.status, o.reason, run->refusal);
     } else if (run->timed_out) {
         run_end(s, b, TASK_TIMED_OUT, "timeout", "the task took longer than it was given");
     } else {

@@ -192,6 +192,13 @@ static void drive_running(struct task_service *s, struct box *b)
         run->timed_out = true;
         run_send_cancel(s, b);
     }
+    if (run->refused_ms != 0 && run->cancel_sent_ms == 0) {
+        if (now >= run->refused_ms + TASK_REFUSED_MS) {
+            run_send_cancel(s, b);
+        } else {
+            scheduler_due(s, run->refused_ms + TASK_REFUSED_MS);
+        }
+    }
     if (run->cancel_sent_ms != 0 && now >= run->cancel_sent_ms + TASK_ABANDON_MS) {
         run_abandon(s, b, "sandbox_unavailable", "the sandbox did not say how the agent ended");
         return;
@@ -274,6 +281,15 @@ static void note_cancel(struct task_service *s, struct box *b, const struct ulid
         if (b->run->stage == RUN_RUNNING) {
             run_send_cancel(s, b);
         }
+    }
+    scheduler_drive(s, b);
+}
+
+/* An agent that goes on all the same is ended. */
+static void note_refused(struct task_service *s, struct box *b, const struct ulid *task)
+{
+    if (b->run && ulid_eq(&b->run->id, task) && b->run->refused_ms == 0) {
+        b->run->refused_ms = clock_mono_ms();
     }
     scheduler_drive(s, b);
 }
@@ -374,6 +390,7 @@ static void note_one(struct task_service *s, struct note *note)
     switch (note->kind) {
     case NOTE_LOOK: scheduler_drive(s, b); break;
     case NOTE_CANCEL: note_cancel(s, b, &note->task); break;
+    case NOTE_REFUSED: note_refused(s, b, &note->task); break;
     case NOTE_HELLO: note_hello(s, b, note); break;
     case NOTE_GONE: note_gone(s, b, note->serial); break;
     case NOTE_PREPARED: {

@@ -192,6 +192,18 @@ static int submit_check_sandbox(struct task_service *s, const struct task_order 
     return 0;
 }
 
+/* What every task gets that names none of its own. */
+static void submit_default_budget(struct task_service *s, struct task_row *row)
+{
+    struct vault_budget budget;
+    if (row->budget_microusd > 0 || row->budget_tokens > 0 ||
+        !vault_budget_get(s->vault, BUDGET_TASK, NULL, &budget)) {
+        return;
+    }
+    row->budget_microusd = budget.limit_microusd;
+    row->budget_tokens = budget.limit_tokens;
+}
+
 int task_submit(struct task_service *s, const struct task_order *order, struct ulid *ret_id,
                 struct err *e)
 {
@@ -208,7 +220,10 @@ int task_submit(struct task_service *s, const struct task_order *order, struct u
                            .prompt = order->prompt,
                            .timeout_s =
                                order->timeout_s ? order->timeout_s : TASK_TIMEOUT_S_DEFAULT,
+                           .budget_microusd = order->budget_microusd,
+                           .budget_tokens = order->budget_tokens,
                            .created_at = clock_unix_ms()};
+    submit_default_budget(s, &row);
     struct task_event_new queued = {.type = "status",
                                     .fields = STR("\"status\":\"queued\",\"detail\":\"\"")};
     if (tasks_insert(s->db, &row, e) != 0) {
@@ -331,6 +346,12 @@ static void hook_close(void *ctx, const struct ulid *id)
     }
 }
 
+static void hook_tell(void *ctx, const struct ulid *id, struct buf *frames)
+{
+    struct task_service *s = ctx;
+    channel_tell(s->channel, id, frames);
+}
+
 static void hook_changed(void *ctx, const struct ulid *id)
 {
     struct task_service *s = ctx;
@@ -366,6 +387,22 @@ static void sink_record(void *ctx, const struct ulid *id, uint64_t serial, struc
 static void sink_gone(void *ctx, const struct ulid *id, uint64_t serial)
 {
     sink_frame(ctx, NOTE_GONE, id, serial, STR(""));
+}
+
+static void hook_refused(void *ctx, const struct ulid *task)
+{
+    struct task_service *s = ctx;
+    struct ulid sandbox;
+    bool open = false;
+    {
+        LOCK_GUARD(&s->lock);
+        const struct open_entry *entry = service_open_find(s, task);
+        open = entry && !atomic_load(&s->stopping);
+        sandbox = entry ? entry->sandbox : (struct ulid){""};
+    }
+    if (open) {
+        service_say(s, NOTE_REFUSED, &sandbox, task);
+    }
 }
 
 /* ---- start and stop ---- */
@@ -437,9 +474,13 @@ int task_service_start(const struct config *config, struct db *db,
         free(s);
         return -1;
     }
-    struct sandbox_channel_hooks hooks = {
-        .listen = hook_listen, .close = hook_close, .changed = hook_changed, .ctx = s};
+    struct sandbox_channel_hooks hooks = {.listen = hook_listen,
+                                          .close = hook_close,
+                                          .tell = hook_tell,
+                                          .changed = hook_changed,
+                                          .ctx = s};
     sandbox_set_hooks(sandboxes, &hooks);
+    vault_on_refusal(vault, hook_refused, s);
     s->preparer = thread_start("task-prepare", prepare_run, s);
     s->scheduler = thread_start("tasks", scheduler_run, s);
     *ret = s;

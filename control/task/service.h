@@ -8,17 +8,20 @@
 #include <stdatomic.h>
 
 #include "control/sandbox/sandbox.h"
+#include "control/store/budgets.h"
 #include "control/store/tasks.h"
 #include "control/task/agent.h"
 #include "control/task/channel.h"
 #include "control/task/task.h"
 #include "control/vault/vault.h"
+#include "lib/mask.h"
 #include "lib/record.h"
 
 #define TASK_QUEUE_MAX       64    /* open tasks of one sandbox */
 #define TASK_CONNECT_MS      60000 /* from running to the supervisor's hello */
 #define TASK_FINISH_AFTER_MS 10000
 #define TASK_CANCEL_GRACE_MS 3000
+#define TASK_REFUSED_MS      15000 /* an agent may take to leave after a refusal for good */
 #define TASK_OVERTIME_MS     15000 /* after the supervisor's own deadline: then ours acts */
 #define TASK_ABANDON_MS      30000 /* after a cancel: then it ends without an exit */
 #define TASK_STARTS_MAX      3     /* starts of a sandbox for one task */
@@ -30,6 +33,7 @@
 #define TASK_ERR_TAIL_BYTES  2048
 #define TASK_MODEL_BYTES_MAX 200
 #define TASK_KILL_WAIT_MS    1500 /* after a signal 9: for the engine's next reading */
+#define RUN_MASKS_MAX        8    /* changes of what an app is given, in one task */
 #define TASK_SEQ_BITS        40   /* of line_seq; the attempt stands above them */
 
 enum run_stage {
@@ -66,10 +70,14 @@ struct run {
     struct buf line; /* parts of a long line of stdout */
     bool in_parts;
     bool too_long;      /* … which is not kept */
+    bool err_in_parts;  /* the rest of a long line of stderr is left out */
     int64_t parts_from; /* seq before the first part */
     struct buf err_tail;
-    char *token;     /* owned; wiped */
-    char *token_box; /* owned: the same, sealed */
+    struct mask *masks[RUN_MASKS_MAX]; /* owned: what its lines may not show */
+    size_t mask_count;
+    uint64_t masks_of; /* changes of what owners gave, 0: not looked yet */
+    char *token;       /* owned; wiped */
+    char *token_box;   /* owned: the same, sealed */
 
     char model[TASK_MODEL_BYTES_MAX + 1]; /* as given, or as chosen */
     bool given;                           /* by the person: no other one is tried */
@@ -81,6 +89,9 @@ struct run {
     int64_t deadline_ms; /* monotonic, 0: not started */
     bool cancel_asked;
     bool timed_out;
+    int64_t refused_ms;    /* it may ask no model any more, monotonic; 0: it may */
+    char refusal_code[32]; /* why: budget_reached, price_unknown; "" */
+    char refusal[480];
     int64_t cancel_sent_ms;
     bool finish_sent;
 
@@ -116,6 +127,7 @@ struct box {
 enum note_kind {
     NOTE_LOOK,
     NOTE_CANCEL,
+    NOTE_REFUSED,
     NOTE_HELLO,
     NOTE_RECORD,
     NOTE_GONE,
@@ -126,7 +138,7 @@ struct note {
     struct note *next;
     enum note_kind kind;
     struct ulid sandbox;
-    struct ulid task; /* CANCEL */
+    struct ulid task; /* CANCEL, REFUSED */
     uint64_t serial;
     char *bytes; /* owned: frame of HELLO and RECORD */
     size_t len;
@@ -224,6 +236,8 @@ void run_status(struct task_service *s, const struct run *run, const char *statu
 /* status{running} with what the next process of ours must know to go on. */
 int run_store_attempt(struct task_service *s, struct run *run, const char *detail, struct err *e)
     MUST_CHECK;
+/* Looks in the store whether the task was refused for good. */
+void run_load_refusal(struct task_service *s, struct run *run);
 /* Ends the task, once, and the box is free for the next. reason and message may be "". */
 void run_end(struct task_service *s, struct box *b, enum task_status status, const char *reason,
              const char *message);
@@ -244,6 +258,9 @@ bool models_keyless(struct task_service *s, const struct vault_agent *agent);
 /* Chooses the model of the run's attempt; fills model and model_index. ERR_NOT_FOUND tagged
  * agent_not_connected. */
 int models_choose(struct task_service *s, struct run *run, struct err *e) MUST_CHECK;
+/* Splits what a person wrote, or what was chosen, into provider and model. */
+void models_split(struct task_service *s, const struct vault_agent *agent, const char *model,
+                  struct str *ret_provider, const char **ret_model);
 /* Can this agent use that model now? ERR_INVALID tagged agent_not_connected. */
 int models_check(struct task_service *s, const struct vault_agent *agent, const char *model,
                  struct err *e) MUST_CHECK;
@@ -252,7 +269,23 @@ int models_check(struct task_service *s, const struct vault_agent *agent, const 
 /* Deals with records of one run, in order; all of them are for the box's run or for nothing. */
 void lines_take(struct task_service *s, struct box *b, struct note *const *notes, size_t count);
 
+/* ---- masking.c ---- */
+/* Learns what the app was given since the last look. Reads the database when there was a change. */
+int masking_refresh(struct task_service *s, struct run *run, struct err *e) MUST_CHECK;
+/* The line without it; in out, of MASKING_TEXT_MAX, when something is to be masked. JSON stays
+ * JSON; what is too long is left out. */
+#define MASKING_TEXT_MAX (16UL << 20)
+struct str masking_apply(const struct run *run, struct str text, struct buf *out);
+void masking_done(struct run *run);
+
 /* ---- outcome.c ---- */
+struct outcome {
+    enum task_status status;
+    const char *reason;
+};
+
+/* Of a run that may ask no model any more. */
+struct outcome outcome_refused(const struct run *run);
 /* The agent's process is over. One that was killed waits a moment for who killed it. */
 void outcome_exit(struct task_service *s, struct box *b, const struct record *exit);
 /* Something changed: is the wait over? True when it was, and the run may be gone. */

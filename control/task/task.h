@@ -18,6 +18,7 @@ struct task_service;
 #define TASK_PROMPT_BYTES_MAX  (256 * 1024)
 #define TASK_TIMEOUT_S_DEFAULT 1800
 #define TASK_TIMEOUT_S_MAX     86400
+#define TASK_BUDGET_MAX        INT64_C(1000000000000)
 #define TASK_KEY_BYTES         40
 
 /* Key of a task's events for http_kick: "task:<id>". */
@@ -36,9 +37,11 @@ struct task_order {
     struct ulid app_id;
     struct ulid sandbox_id;
     const char *prompt;
-    const char *agent; /* "" : default */
-    const char *model; /* "" : the agent's default, or the free one */
-    int64_t timeout_s; /* 0: default */
+    const char *agent;       /* "" : default */
+    const char *model;       /* "" : the agent's default, or the free one */
+    int64_t timeout_s;       /* 0: default */
+    int64_t budget_microusd; /* 0: the installation's default; so is the next */
+    int64_t budget_tokens;
     const char *actor;
 };
 

@@ -5,10 +5,12 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "control/vault/spend.h"
 #include "control/vault/vault_private.h"
 #include "lib/fd.h"
 #include "lib/log.h"
@@ -20,10 +22,10 @@
 #define BROKER_BACKLOG       8
 #define BROKER_IN_BYTES_MAX  (2 * (RECORD_FRAME_MAX + 4))
 #define BROKER_OUT_BYTES_MAX (1024UL * 1024)
-#define BROKER_TEXT_MAX      200
 
-static void broker_drop(struct vault_connection *c)
+void broker_drop(struct vault *v, struct vault_connection *c)
 {
+    broker_grant_forget(v, c->serial);
     fd_close_cleanup(&c->fd);
     if (c->in.len > 0) {
         mem_wipe(c->in.ptr, c->in.len);
@@ -34,75 +36,22 @@ static void broker_drop(struct vault_connection *c)
     buf_done(&c->in);
     buf_done(&c->out);
     c->greeted = false;
+    c->boot_id[0] = '\0';
+    c->serial = 0;
 }
 
-/* ---- answers ---- */
-
-static void broker_add_provider(struct vault *v, struct record_writer *w,
-                                const struct vault_provider *p, bool keyless)
+struct vault_connection *broker_find(struct vault *v, uint64_t serial)
 {
-    BUF_AUTO(key, VAULT_KEY_BYTES_MAX + 1);
-    struct err e;
-    if (!keyless && vault_read_key(v, p->id, &key, &e) != 0) {
-        log_warn("a stored key cannot be used", "provider", p->id, "error", e.msg);
-        return;
-    }
-    record_adds(w, "provider", p->id);
-    record_adds(w, "base_url", p->base_url);
-    record_adds(w, "header", keyless ? "" : p->header);
-    record_adds(w, "prefix", keyless ? "" : p->prefix);
-    record_add(w, "key", buf_str(&key));
-    for (size_t i = 0; p->paths[i]; i++) {
-        record_adds(w, "path", p->paths[i]);
-    }
-    mem_wipe(key.ptr, key.len);
-}
-
-static void broker_add_providers(struct vault *v, struct record_writer *w,
-                                 const struct vault_agent *agent)
-{
-    for (size_t i = 0; agent->providers[i]; i++) {
-        const struct vault_provider *p = vault_provider_find(v, str_of(agent->providers[i]));
-        bool connected = vault_has_key(v, p->id);
-        bool native = strcmp(p->id, agent->native_provider) == 0;
-        if (connected || (native && agent->keyless)) {
-            broker_add_provider(v, w, p, !connected);
+    for (size_t i = 0; i < VAULT_CONNECTIONS; i++) {
+        struct vault_connection *c = &v->connections[i];
+        if (c->fd >= 0 && c->serial == serial) {
+            return c;
         }
     }
+    return NULL;
 }
 
-static int broker_grant(struct vault *v, struct vault_connection *c, const struct record *r)
-{
-    struct ulid sandbox;
-    struct ulid task;
-    const struct vault_agent *agent = NULL;
-    bool known = ulid_parse(record_get(r, "sandbox_id"), &sandbox) &&
-                 vault_find_grant(v, record_get(r, "token"), &sandbox, &task, &agent);
-    struct record_writer w = record_begin(&c->out, "grant");
-    record_add(&w, "n", str_cut(record_get(r, "n"), 0, 20));
-    record_adds(&w, "status", known ? "ok" : "unknown");
-    if (known) {
-        record_adds(&w, "task_id", task.text);
-        broker_add_providers(v, &w, agent);
-    }
-    return record_end(&w) ? 0 : -1;
-}
-
-static int broker_usage(struct vault_connection *c, const struct record *r)
-{
-    static const char *const keys[] = {"task_id", "provider", "status", "model",
-                                       "input",   "output",   "cached"};
-    struct arena *a AUTO(arena) = arena_new(8192);
-    const char *text[ARRAY_LEN(keys)];
-    for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
-        text[i] = arena_str(a, str_cut(record_get(r, keys[i]), 0, BROKER_TEXT_MAX));
-    }
-    log_info("a model was used", keys[0], text[0], keys[1], text[1], keys[2], text[2], keys[3],
-             text[3], keys[4], text[4], keys[5], text[5], keys[6], text[6]);
-    struct record_writer w = record_begin(&c->out, "noted");
-    record_add(&w, "n", str_cut(record_get(r, "n"), 0, 20));
-    return record_end(&w) ? 0 : -1;
-}
+/* ---- records ---- */
 
 static int broker_refuse(struct vault_connection *c, const char *message)
 {
@@ -112,7 +61,7 @@ static int broker_refuse(struct vault_connection *c, const char *message)
     return -1;
 }
 
-static int broker_hello(struct vault_connection *c, const struct record *r)
+static int broker_hello(struct vault *v, struct vault_connection *c, const struct record *r)
 {
     uint64_t protocol = 0;
     if (!record_get_u64(r, "protocol", 1000, &protocol) || protocol != RECORD_PROTOCOL) {
@@ -120,23 +69,31 @@ static int broker_hello(struct vault_connection *c, const struct record *r)
     }
     struct record_writer w = record_begin(&c->out, "hello");
     record_addn(&w, "protocol", RECORD_PROTOCOL);
+    record_adds(&w, "version", CONFIG_VERSION);
     c->greeted = true;
+    struct str boot_id = str_cut(record_get(r, "boot_id"), 0, sizeof(c->boot_id) - 1);
+    (void)snprintf(c->boot_id, sizeof(c->boot_id), "%.*s", STR_FMT(boot_id));
+    spend_boot(v, boot_id);
     return record_end(&w) ? 0 : -1;
 }
 
-static int broker_handle(struct vault *v, struct vault_connection *c, const struct record *r)
+static int broker_handle(struct vault *v, struct vault_connection *c, const struct record *r,
+                         struct str frame)
 {
     if (record_is(r, "hello")) {
-        return broker_hello(c, r);
+        return broker_hello(v, c, r);
     }
     if (!c->greeted) {
         return broker_refuse(c, "hello comes first");
     }
     if (record_is(r, "grant")) {
-        return broker_grant(v, c, r);
+        return broker_grant(v, c, r, frame);
     }
     if (record_is(r, "usage")) {
-        return broker_usage(c, r);
+        return broker_usage(v, c, r);
+    }
+    if (record_is(r, "admit")) {
+        return broker_admit(v, c, r);
     }
     if (record_is(r, "error")) {
         log_warn("the credentials proxy refused something");
@@ -154,7 +111,7 @@ static int broker_frames(struct vault *v, struct vault_connection *c)
     struct err e;
     int whole = 0;
     while ((whole = record_next(&c->in, &frame, &e)) == 1) {
-        if (record_parse(frame, &r, &e) != 0 || broker_handle(v, c, &r) != 0) {
+        if (record_parse(frame, &r, &e) != 0 || broker_handle(v, c, &r, frame) != 0) {
             return -1;
         }
         record_skip(&c->in, frame);
@@ -213,6 +170,7 @@ static void broker_accept(struct vault *v)
         struct vault_connection *c = &v->connections[i];
         if (c->fd < 0) {
             c->fd = TAKE_FD(fd);
+            c->serial = ++v->next_serial;
             buf_init(&c->in, BROKER_IN_BYTES_MAX);
             buf_init(&c->out, BROKER_OUT_BYTES_MAX);
             return;
@@ -238,7 +196,29 @@ static void broker_push_revoked(struct vault *v)
         struct record_writer w = record_begin(&c->out, "revoke");
         record_adds(&w, "task_id", revoked[k / VAULT_CONNECTIONS].text);
         if (!record_end(&w)) {
-            broker_drop(c);
+            broker_drop(v, c);
+        }
+    }
+}
+
+/* Some key changed: every grant is to be asked for again. */
+static void broker_push_changed(struct vault *v)
+{
+    {
+        LOCK_GUARD(&v->lock);
+        if (!v->changed) {
+            return;
+        }
+        v->changed = false;
+    }
+    for (size_t i = 0; i < VAULT_CONNECTIONS; i++) {
+        struct vault_connection *c = &v->connections[i];
+        if (c->fd < 0 || !c->greeted) {
+            continue;
+        }
+        struct record_writer w = record_begin(&c->out, "changed");
+        if (!record_end(&w)) {
+            broker_drop(v, c);
         }
     }
 }
@@ -251,7 +231,7 @@ static void broker_serve(struct vault *v, struct vault_connection *c, short even
     }
     /* The last words of a refusal go out too. */
     if (broker_write(c) != 0 || rc != 0) {
-        broker_drop(c);
+        broker_drop(v, c);
     }
 }
 
@@ -267,7 +247,7 @@ static void *broker_run(void *arg)
         }
         polls[VAULT_CONNECTIONS] = (struct pollfd){.fd = v->listen_fd, .events = POLLIN};
         polls[VAULT_CONNECTIONS + 1] = (struct pollfd){.fd = v->wake_fd, .events = POLLIN};
-        if (poll(polls, VAULT_CONNECTIONS + 2, -1) < 0) {
+        if (poll(polls, VAULT_CONNECTIONS + 2, broker_grant_wait_ms(v)) < 0) {
             continue;
         }
         for (size_t i = 0; i < VAULT_CONNECTIONS; i++) {
@@ -280,7 +260,10 @@ static void *broker_run(void *arg)
             ssize_t ignored = read(v->wake_fd, &count, sizeof(count));
             (void)ignored; /* a wake without a count is a wake */
             broker_push_revoked(v);
+            broker_push_changed(v);
+            broker_tell_noted(v);
         }
+        broker_grant_waiting(v);
         if (polls[VAULT_CONNECTIONS].revents) {
             broker_accept(v);
         }
@@ -328,7 +311,7 @@ void vault_broker_stop(struct vault *v)
         (void)pthread_join(v->thread, NULL);
     }
     for (size_t i = 0; i < VAULT_CONNECTIONS; i++) {
-        broker_drop(&v->connections[i]);
+        broker_drop(v, &v->connections[i]);
     }
     fd_close_cleanup(&v->listen_fd);
     fd_close_cleanup(&v->wake_fd);

@@ -2,6 +2,7 @@
  * Task tokens and what they are good for. Only hashes are kept in memory; the token itself lives
  * sealed in the task's row and in its container. Any thread.
  */
+#include "control/vault/spend.h"
 #include "control/vault/vault_private.h"
 #include "lib/mem.h"
 #include "lib/thread.h"
@@ -41,6 +42,14 @@ static int grants_add(struct vault *v, const struct ulid *task, const struct uli
     return 0;
 }
 
+/* Spend is judged from the first moment on in which the token is good. */
+static int grants_take(struct vault *v, const struct ulid *task, const struct ulid *sandbox,
+                       const struct vault_agent *agent, struct str token, struct err *e)
+{
+    return spend_task_add(v, task, agent, e) != 0 ? -1
+                                                  : grants_add(v, task, sandbox, agent, token, e);
+}
+
 int vault_grant(struct vault *v, const struct ulid *task, const struct ulid *sandbox,
                 const struct vault_agent *agent, struct buf *ret_token, struct buf *ret_box,
                 struct err *e)
@@ -50,7 +59,7 @@ int vault_grant(struct vault *v, const struct ulid *task, const struct ulid *san
     if (!buf_ok(ret_token) || !buf_ok(ret_box)) {
         return err_set(e, ERR_INTERNAL, 0, "a token's buffer is too small");
     }
-    return grants_add(v, task, sandbox, agent, buf_str(ret_token), e);
+    return grants_take(v, task, sandbox, agent, buf_str(ret_token), e);
 }
 
 int vault_restore(struct vault *v, const struct ulid *task, const struct ulid *sandbox,
@@ -60,11 +69,12 @@ int vault_restore(struct vault *v, const struct ulid *task, const struct ulid *s
     if (crypto_open(&v->master, VAULT_PURPOSE_TOKEN, task->text, box, ret_token, e) != 0) {
         return err_wrap(e, "the token of task %s", task->text);
     }
-    return grants_add(v, task, sandbox, agent, buf_str(ret_token), e);
+    return grants_take(v, task, sandbox, agent, buf_str(ret_token), e);
 }
 
 void vault_revoke(struct vault *v, const struct ulid *task)
 {
+    spend_task_end(v, task);
     {
         LOCK_GUARD(&v->lock);
         grants_remove(v, task);

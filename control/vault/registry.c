@@ -15,7 +15,7 @@
 #define REGISTRY_ID_MAX         32
 #define REGISTRY_PATH_MAX       768
 
-static bool registry_is_id(struct str id)
+bool registry_is_id(struct str id)
 {
     for (size_t i = 0; i < id.len; i++) {
         char c = id.ptr[i];
@@ -26,15 +26,19 @@ static bool registry_is_id(struct str id)
     return id.len > 0 && id.len <= REGISTRY_ID_MAX;
 }
 
-/* Owned copy of a member, or NULL. */
-static char *registry_text(const struct json_value *v, const char *key)
+char *registry_text(const struct json_value *v, const char *key)
 {
     struct str text = json_get_str(v, key);
     return text.ptr && str_is_text(text, false) ? mem_dup(text.ptr, text.len) : NULL;
 }
 
-/* Owned list of strings, ended by NULL. */
-static const char *const *registry_list(const struct json_value *v, const char *key)
+char *registry_text_or(const struct json_value *v, const char *key, const char *fallback)
+{
+    char *text = registry_text(v, key);
+    return text ? text : mem_strdup(fallback);
+}
+
+const char *const *registry_list(const struct json_value *v, const char *key)
 {
     const struct json_value *array = json_get(v, key);
     const char **list = mem_calloc(VAULT_LIST_MAX + 1, sizeof(*list));
@@ -91,66 +95,124 @@ int vault_check_base_url(struct str url, struct buf *ret, struct err *e)
     return 0;
 }
 
+/* The setting that a file names for a member, else the member. Owned. */
+static char *registry_setting(const struct json_value *v, const char *key)
+{
+    char name[64];
+    (void)snprintf(name, sizeof(name), "%s_setting", key);
+    char *setting AUTOFREE = registry_text(v, name);
+    char *fallback AUTOFREE = registry_text_or(v, key, "");
+    return mem_strdup(setting ? env_text(setting, fallback) : fallback);
+}
+
 static int registry_base_url(const struct json_value *v, const char **ret, struct err *e)
 {
     BUF_AUTO(checked, REGISTRY_URL_MAX + 1);
-    char *setting AUTOFREE = registry_text(v, "base_url_setting");
-    char *fallback AUTOFREE = registry_text(v, "base_url");
-    const char *url = setting ? env_text(setting, fallback ? fallback : "") : fallback;
+    char *setting AUTOFREE = registry_text_or(v, "base_url_setting", "base_url");
+    char *url AUTOFREE = registry_setting(v, "base_url");
     if (vault_check_base_url(str_of(url), &checked, e) != 0) {
-        return err_wrap(e, "%s", setting ? setting : "base_url");
+        return err_wrap(e, "%s", setting);
     }
     *ret = buf_take(&checked);
     return 0;
 }
 
-static int registry_provider(struct vault *v, const struct json_value *json, struct err *e)
+/* What an object says of each path; "" for those that it does not name. */
+static const char *const *registry_by_path(const struct json_value *said, const char *const *paths)
 {
-    struct vault_provider *p = &v->providers[v->provider_count];
-    if (v->provider_count == VAULT_PROVIDERS_MAX) {
-        return err_set(e, ERR_LIMIT, 0, "more than %d providers", VAULT_PROVIDERS_MAX);
+    const char **list = mem_calloc(VAULT_LIST_MAX + 1, sizeof(*list));
+    for (size_t i = 0; paths[i]; i++) {
+        list[i] = registry_text_or(said, paths[i], "");
     }
-    v->provider_count++;
-    p->id = registry_text(json, "id");
-    p->header = registry_text(json, "header");
-    p->prefix = registry_text(json, "prefix");
+    return list;
+}
+
+const char *vault_dialect_name(enum vault_dialect dialect)
+{
+    static const char *const names[] = {[VAULT_ANTHROPIC] = "anthropic", [VAULT_OPENAI] = "openai"};
+    return names[dialect];
+}
+
+/* Members in the order of preference. */
+static bool registry_dialects(const struct json_value *v, struct vault_provider *p)
+{
+    size_t pos = 0;
+    size_t count = 0;
+    struct str key;
+    const struct json_value *value = NULL;
+    while (json_is_object(v) && json_each(v, &pos, &key, &value)) {
+        for (int d = 0; d < VAULT_DIALECTS; d++) {
+            struct str path = json_as_str(value);
+            if (str_is(key, vault_dialect_name((enum vault_dialect)d)) && path.ptr) {
+                p->dialects[d] = mem_dup(path.ptr, path.len);
+                p->preferred = count++ == 0 ? (enum vault_dialect)d : p->preferred;
+            }
+        }
+    }
+    return count > 0;
+}
+
+static int registry_oauth(const struct json_value *v, const struct vault_oauth **ret, struct err *e)
+{
+    BUF_AUTO(ignored, REGISTRY_URL_MAX + 1);
+    if (!json_is_object(v)) {
+        return 0;
+    }
+    struct vault_oauth *o = mem_alloc(sizeof(*o));
+    *ret = o;
+    *o = (struct vault_oauth){.header = registry_text_or(v, "header", ""),
+                              .prefix = registry_text_or(v, "prefix", ""),
+                              .extra = registry_text_or(v, "extra", ""),
+                              .client_id = registry_setting(v, "client_id"),
+                              .authorize_url = registry_setting(v, "authorize_url"),
+                              .token_url = registry_setting(v, "token_url"),
+                              .redirect_uri = registry_setting(v, "redirect_uri"),
+                              .scopes = registry_setting(v, "scopes")};
+    const char *const urls[] = {o->authorize_url, o->token_url, o->redirect_uri};
+    for (size_t i = 0; i < ARRAY_LEN(urls); i++) {
+        if (vault_check_base_url(str_of(urls[i]), &ignored, e) != 0) {
+            return err_wrap(e, "oauth");
+        }
+    }
+    return 0;
+}
+
+static int registry_fill(struct vault_provider *p, const struct json_value *json, struct err *e)
+{
+    (void)json_get_bool(json, "kind", &p->is_kind);
+    p->id = registry_text_or(json, "id", "");
+    p->label = registry_text_or(json, "label", p->id);
+    p->header = registry_text_or(json, "header", "");
+    p->prefix = registry_text_or(json, "prefix", "");
+    p->check = registry_text_or(json, "check", "");
+    p->default_model = mem_strdup("");
+    p->kind = mem_strdup("");
     p->paths = registry_list(json, "paths");
-    if (!p->id || !registry_is_id(str_of(p->id)) || !p->header || !p->prefix || !p->paths[0]) {
-        return err_set(e, ERR_INVALID, 0, "id, header, prefix or paths are missing");
+    p->usages = registry_by_path(json_get(json, "usage"), p->paths);
+    p->costs = registry_by_path(json_get(json, "cost"), p->paths);
+    if (!registry_is_id(str_of(p->id)) || !p->header[0] || !p->paths[0] ||
+        !registry_dialects(json_get(json, "dialects"), p)) {
+        return err_set(e, ERR_INVALID, 0, "id, header, dialects or paths are missing");
+    }
+    if (registry_oauth(json_get(json, "oauth"), &p->oauth, e) != 0) {
+        return -1;
+    }
+    if (p->is_kind) {
+        p->base_url = mem_strdup("");
+        return 0;
     }
     return registry_base_url(json, &p->base_url, e);
 }
 
-static int registry_agent(struct vault *v, const struct json_value *json, struct err *e)
+static int registry_provider(struct vault *v, const struct json_value *json, struct err *e)
 {
-    struct vault_agent *a = &v->agents[v->agent_count];
-    if (v->agent_count == VAULT_AGENTS_MAX) {
-        return err_set(e, ERR_LIMIT, 0, "more than %d agents", VAULT_AGENTS_MAX);
+    struct vault_provider *p = mem_alloc(sizeof(*p));
+    if (registry_fill(p, json, e) != 0 || vault_publish(v, p, e) != 0) {
+        registry_provider_free(p);
+        return -1;
     }
-    v->agent_count++;
-    a->id = registry_text(json, "id");
-    a->label = registry_text(json, "label");
-    a->native_provider = registry_text(json, "native_provider");
-    a->providers = registry_list(json, "providers");
-    const struct json_value *models = json_get(json, "default_models");
-    a->default_model = a->native_provider ? registry_text(models, a->native_provider) : NULL;
-    a->default_model = a->default_model ? a->default_model : mem_strdup("");
-    struct str keyless = json_get_str(json_get(json, "keyless"), "provider");
-    a->keyless = a->native_provider && str_is(keyless, a->native_provider);
-    if (!a->id || !registry_is_id(str_of(a->id)) || !a->label || !a->native_provider) {
-        return err_set(e, ERR_INVALID, 0, "id, label or native_provider are missing");
-    }
-    for (size_t i = 0; a->providers[i]; i++) {
-        if (!vault_provider_find(v, str_of(a->providers[i]))) {
-            return err_set(e, ERR_INVALID, 0, "the provider %s is unknown", a->providers[i]);
-        }
-    }
-    return vault_provider_find(v, str_of(a->native_provider))
-               ? 0
-               : err_set(e, ERR_INVALID, 0, "the provider %s is unknown", a->native_provider);
+    return 0;
 }
-
-typedef int (*registry_read)(struct vault *v, const struct json_value *json, struct err *e);
 
 static int registry_file(struct vault *v, const char *path, registry_read read, struct err *e)
 {
@@ -169,7 +231,7 @@ static int registry_is_json(const struct dirent *entry)
     return entry->d_name[0] != '.' && str_ends(str_of(entry->d_name), STR(".json"));
 }
 
-static int registry_folder(struct vault *v, const char *name, registry_read read, struct err *e)
+int registry_folder(struct vault *v, const char *name, registry_read read, struct err *e)
 {
     char folder[REGISTRY_PATH_MAX];
     char path[REGISTRY_PATH_MAX + 300];
@@ -197,7 +259,8 @@ static int registry_folder(struct vault *v, const char *name, registry_read read
 int vault_load_registry(struct vault *v, struct err *e)
 {
     if (registry_folder(v, "providers", registry_provider, e) != 0 ||
-        registry_folder(v, "agents", registry_agent, e) != 0) {
+        registry_folder(v, "agents", registry_agent, e) != 0 ||
+        vault_load_own_providers(v, e) != 0) {
         return -1;
     }
     if (!vault_agent_find(v, str_of(v->config->default_agent))) {
@@ -209,59 +272,62 @@ int vault_load_registry(struct vault *v, struct err *e)
     return 0;
 }
 
-static void registry_free_list(const char *const *list)
-{
-    for (size_t i = 0; list && list[i]; i++) {
-        free((char *)(uintptr_t)list[i]);
-    }
-    free((void *)(uintptr_t)list);
-}
-
-static void registry_free_text(const char *text)
+void registry_free_text(const char *text)
 {
     free((char *)(uintptr_t)text);
 }
 
+void registry_free_list(const char *const *list)
+{
+    for (size_t i = 0; list && list[i]; i++) {
+        registry_free_text(list[i]);
+    }
+    free((void *)(uintptr_t)list);
+}
+
+static void registry_oauth_free(const struct vault_oauth *o)
+{
+    if (!o) {
+        return;
+    }
+    const char *const texts[] = {o->header,        o->prefix,    o->extra,        o->client_id,
+                                 o->authorize_url, o->token_url, o->redirect_uri, o->scopes};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        registry_free_text(texts[i]);
+    }
+    free((void *)(uintptr_t)o);
+}
+
+void registry_provider_free(struct vault_provider *p)
+{
+    if (!p) {
+        return;
+    }
+    const char *const texts[] = {p->id,     p->label, p->base_url,      p->header,
+                                 p->prefix, p->check, p->default_model, p->kind};
+    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+        registry_free_text(texts[i]);
+    }
+    for (size_t i = 0; i < VAULT_DIALECTS; i++) {
+        registry_free_text(p->dialects[i]);
+    }
+    registry_free_list(p->paths);
+    registry_free_list(p->usages);
+    registry_free_list(p->costs);
+    registry_oauth_free(p->oauth);
+    free(p);
+}
+
 void vault_free_registry(struct vault *v)
 {
-    for (size_t i = 0; i < v->provider_count; i++) {
-        registry_free_text(v->providers[i].id);
-        registry_free_text(v->providers[i].base_url);
-        registry_free_text(v->providers[i].header);
-        registry_free_text(v->providers[i].prefix);
-        registry_free_list(v->providers[i].paths);
+    for (size_t i = 0; i < VAULT_PROVIDERS_MAX; i++) {
+        registry_provider_free((struct vault_provider *)(uintptr_t)v->slots[i].provider);
     }
+    for (size_t i = 0; i < v->retired_count; i++) {
+        registry_provider_free(v->retired[i]);
+    }
+    free(v->retired);
     for (size_t i = 0; i < v->agent_count; i++) {
-        registry_free_text(v->agents[i].id);
-        registry_free_text(v->agents[i].label);
-        registry_free_text(v->agents[i].native_provider);
-        registry_free_text(v->agents[i].default_model);
-        registry_free_list(v->agents[i].providers);
+        registry_agent_done(&v->agents[i]);
     }
-}
-
-const struct vault_agent *vault_agents(const struct vault *v, size_t *ret_count)
-{
-    *ret_count = v->agent_count;
-    return v->agents;
-}
-
-const struct vault_agent *vault_agent_find(const struct vault *v, struct str id)
-{
-    for (size_t i = 0; i < v->agent_count; i++) {
-        if (str_is(id, v->agents[i].id)) {
-            return &v->agents[i];
-        }
-    }
-    return NULL;
-}
-
-const struct vault_provider *vault_provider_find(const struct vault *v, struct str id)
-{
-    for (size_t i = 0; i < v->provider_count; i++) {
-        if (str_is(id, v->providers[i].id)) {
-            return &v->providers[i];
-        }
-    }
-    return NULL;
 }

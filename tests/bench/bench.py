@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT))
 # What ships is measured; the harness reads this when it is imported.
 os.environ["SANDBOXD_TEST_PROFILE"] = "release"
 
-from tests.bench import control, figures, pressure, previews, wakes  # noqa: E402
+from tests.bench import control, credentials, figures, pressure, previews, wakes  # noqa: E402
 from tests.integration import harness  # noqa: E402
 
 TAIL_LINES = 5
@@ -33,6 +33,7 @@ PARTS = {
     "connections": previews.connections,
     "creation": control.creation,
     "pressure": pressure.pressure,
+    "credentials": credentials.credentials,
     # From here on rows are written by hand: whatever needs real apps comes before.
     "starts": control.starts,
     "api": control.api,

@@ -23,6 +23,9 @@ export interface Environment {
     setup_code: string;
     api_url: string;
     api_token: string;
+    good_key: string; /* the scripted OpenRouter takes it and no other */
+    login_url: string; /* of the scripted server behind the login with a subscription */
+    model_url: string;
     app_preset: string; /* a preset whose apps the scripted model can change */
 }
 
@@ -40,6 +43,9 @@ export function environment(): Environment {
         setup_code: wanted("CONSOLE_SETUP_CODE"),
         api_url: wanted("API_URL"),
         api_token: wanted("API_TOKEN"),
+        good_key: wanted("GOOD_KEY"),
+        login_url: wanted("LOGIN_URL"),
+        model_url: wanted("MODEL_URL"),
         app_preset: process.env["CONSOLE_PRESET"] ?? "React + Vite",
     };
 }

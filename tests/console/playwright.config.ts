@@ -27,12 +27,15 @@ export default defineConfig({
         { name: "door", testMatch: "sign-in.spec.ts" },
         { name: "pages", testMatch: "pages.spec.ts", dependencies: ["door"], use: signed_in },
         { name: "prompt", testMatch: "prompt.spec.ts", dependencies: ["door"], use: signed_in },
+        { name: "providers", testMatch: "providers.spec.ts", dependencies: ["door"], use: signed_in },
+        { name: "spend", testMatch: "spend.spec.ts", dependencies: ["door"], use: signed_in },
+        { name: "config", testMatch: "config.spec.ts", dependencies: ["door"], use: signed_in },
         { name: "refusals", testMatch: "refusals.spec.ts", dependencies: ["door"], use: signed_in },
         { name: "access", testMatch: "access.spec.ts", dependencies: ["door"], use: signed_in },
         {
             name: "lock",
             testMatch: "lock.spec.ts",
-            dependencies: ["pages", "prompt", "refusals", "access"],
+            dependencies: ["pages", "prompt", "providers", "spend", "config", "refusals", "access"],
         },
     ],
 });

@@ -137,13 +137,13 @@ test("what an agent says is text, whatever it says", async () => {
     expect(await task.locator(".items img, .items script").count()).toBe(0);
 });
 
-test("an agent without a key is refused before anything is made", async () => {
+test("an agent without a provider is refused before anything is made", async () => {
     await page.goto("/#/");
-    await expect(page.getByLabel("Agent")).toContainText("Claude Code (no key yet)");
-    await page.getByLabel("Agent").selectOption({ label: "Claude Code (no key yet)" });
+    await expect(page.getByLabel("Agent")).toContainText("Claude Code (no provider yet)");
+    await page.getByLabel("Agent").selectOption({ label: "Claude Code (no provider yet)" });
     await page.getByLabel("What do you want to build?").fill("Anything");
     await page.getByRole("button", { name: "Build it" }).click();
-    await expect(page.getByRole("alert")).toContainText("Claude Code has no key yet.");
+    await expect(page.getByRole("alert")).toContainText("Claude Code has no provider yet.");
     await page.getByRole("link", { name: "Settings → AI Agents" }).click();
     await expect(page.getByRole("heading", { name: "AI Agents" })).toBeVisible();
     await page.goto("/#/");

@@ -90,6 +90,34 @@ test("a mutation needs the console's own origin, port included, and JSON", async
     await api("DELETE", `/v1/apps/${id}`);
 });
 
+test("keys, budgets and prices are changed from the console alone", async ({ context }) => {
+    const cookie = await cookie_header(context);
+    const json = { cookie, "content-type": "application/json" };
+    const calls: [string, string, object][] = [
+        ["PUT", "/v1/providers/evil", { kind: "openai-compatible", base_url: "http://evil.example" }],
+        ["POST", "/v1/providers/openai/api-key", { api_key: "sk-evil" }],
+        ["POST", "/v1/providers/openai/disconnect", {}],
+        ["POST", "/v1/agents/claude-code/oauth/start", {}],
+        ["PUT", "/v1/budgets/day", { limit_tokens: 1 }],
+        ["DELETE", "/v1/budgets/day", {}],
+        ["PUT", "/v1/prices", { provider: "openai", model: "m", input: 0, output: 0 }],
+    ];
+    for (const [method, path, body] of calls) {
+        for (const claimed of [new URL(PREVIEW_URL).origin, "null"]) {
+            const answer = await call(origin(), path, {
+                method,
+                headers: { ...json, origin: claimed },
+                body: JSON.stringify(body),
+            });
+            expect(answer.status, `${method} ${path} from ${claimed}: ${answer.text}`).toBe(403);
+        }
+    }
+    const { providers } = await api<{ providers: { id: string; status: string }[] }>("GET", "/v1/providers");
+    expect(providers.find((one) => one.id === "evil")).toBeUndefined();
+    expect(providers.find((one) => one.id === "openai")?.status).toBe("not_connected");
+    expect((await api<{ budgets: object[] }>("GET", "/v1/budgets")).budgets).toEqual([]);
+});
+
 test("a token is refused at the console, and told where it works", async () => {
     const { api_token } = environment();
     const answer = await call(origin(), "/v1/apps", {

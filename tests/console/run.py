@@ -23,14 +23,18 @@ from tests.integration.conftest import Apps  # noqa: E402
 from tests.integration.edge import Edge  # noqa: E402
 from tests.integration.programs import SANITISER_ENV  # noqa: E402
 from tests.stubs.model_server import ModelServer  # noqa: E402
+from tests.stubs.oauth_server import OAuthServer  # noqa: E402
 
 DOMAIN = "sandboxd.test"
 SETUP_CODE = re.compile(r"#setup=([A-Za-z0-9_-]+)")
 BROWSER_SECONDS_MAX = 3600
-# The domain layout repeats what depends on addresses: the door and every refusal.
+# The domain layout repeats what depends on addresses: the door, every refusal, every kind of mutation.
 LAYOUTS = {
     "localhost": ({}, []),
-    "domain": ({"PREVIEW_DOMAIN": DOMAIN, "PREVIEW_TLS": "true"}, ["--project=refusals", "--project=access"]),
+    "domain": (
+        {"PREVIEW_DOMAIN": DOMAIN, "PREVIEW_TLS": "true"},
+        ["--project=refusals", "--project=access", "--project=providers"],
+    ),
 }
 
 
@@ -46,11 +50,22 @@ def setup_code(stack):
     return found.group(1)
 
 
-def browser(stack, address, port, arguments):
+def settings_of(login):
+    """OpenRouter's place is taken by a server that judges keys, the login with a subscription by a scripted one."""
+    return {
+        "SANDBOXD_PROVIDER_OPENROUTER_BASE_URL": login.base_url,
+        "SANDBOXD_CLAUDE_TOKEN_URL": login.token_url,
+        "SANDBOXD_CLAUDE_AUTHORIZE_URL": login.authorize_url,
+    }
+
+
+def browser(stack, login, address, port, arguments):
     """Runs Playwright; address makes an URL of a host name without its port."""
     attacker = Apps(stack).server(source="echo.js")
     private = Apps(stack).server(source="echo.js")
     domain = stack.settings.get("PREVIEW_DOMAIN", "localhost")
+    good_key = stack.secret("sk-good-")
+    login.keep, login.good_keys, login.refusal = stack.keep, {good_key}, "this key was revoked last week"
     environment = {
         **os.environ,
         "CONSOLE_URL": address(f"console.{domain}", port),
@@ -60,6 +75,9 @@ def browser(stack, address, port, arguments):
         "CONSOLE_SETUP_CODE": setup_code(stack),
         "API_URL": stack.api.base,
         "API_TOKEN": stack.token,
+        "GOOD_KEY": good_key,
+        "LOGIN_URL": login.base_url,
+        "MODEL_URL": stack.model.base_url,
     }
     command = ["npx", "--no-install", "playwright", "test", *arguments]
     return subprocess.run(command, cwd=HERE, env=environment, timeout=BROWSER_SECONDS_MAX, check=False).returncode
@@ -68,14 +86,18 @@ def browser(stack, address, port, arguments):
 def run_layout(name, arguments):
     settings, selection = LAYOUTS[name]
     print(f"== console, layout {name}", flush=True)
-    with ModelServer() as model, harness.Stack(model=model, settings=settings) as stack:
+    with (
+        ModelServer() as model,
+        OAuthServer() as login,
+        harness.Stack(model=model, settings={**settings_of(login), **settings}) as stack,
+    ):
         with Edge(stack):
             if name == "localhost":
-                status = browser(stack, lambda host, port: f"http://{host}:{port}", stack.http_port, arguments)
+                status = browser(stack, login, lambda host, port: f"http://{host}:{port}", stack.http_port, arguments)
             else:
                 with TlsProxy(stack.http_port, [f"*.{DOMAIN}", f"*.preview.{DOMAIN}"]) as proxy:
                     status = browser(
-                        stack, lambda host, port: f"https://{host}:{port}", proxy.port, [*selection, *arguments]
+                        stack, login, lambda host, port: f"https://{host}:{port}", proxy.port, [*selection, *arguments]
                     )
         if status != 0:
             print(stack.tails(), flush=True)

@@ -4,6 +4,7 @@
  */
 #include <signal.h>
 
+#include "supervisor/app_config.h"
 #include "supervisor/channel.c"
 #include "supervisor/settings.h"
 
@@ -66,6 +67,7 @@ static void fuzz_done(struct channel *c, struct runs *runs)
     loop_close(c->loop, &a->seed_output);
     ring_done(&a->seed_ring);
     settings_done(&a->settings);
+    app_config_done(a);
     portwatch_done(&a->ports);
     buf_done(&c->in);
     buf_done(&c->out);

@@ -4,6 +4,7 @@ import pytest
 
 from tests.integration import fault_matrix, harness
 from tests.stubs.model_server import ModelServer
+from tests.stubs.oauth_server import OAuthServer
 
 TEST_SECONDS_MAX = 600
 
@@ -48,8 +49,16 @@ def model():
 
 
 @pytest.fixture(scope="session")
-def stack(model):
-    with harness.Stack(model=model) as running:
+def oauth():
+    """The scripted server of logins, for the shared stack."""
+    with OAuthServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def stack(model, oauth):
+    with harness.Stack(model=model, settings={"SANDBOXD_CLAUDE_TOKEN_URL": oauth.token_url}) as running:
+        oauth.keep = running.keep
         yield running
 
 

@@ -219,6 +219,11 @@ class Stack:
         self.secrets.append(value)
         return value
 
+    def keep(self, value):
+        """A secret that somebody else made: searched for at the end as well."""
+        self.secrets.append(value)
+        return value
+
     def events(self, **query):
         answer = self.api.get("/v1/events?" + "&".join(f"{k}={v}" for k, v in {"limit": 200, **query}.items()))
         assert answer.status_code == 200, answer.text

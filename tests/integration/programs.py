@@ -33,8 +33,8 @@ BINARIES = {
     "preview": "sandboxd-preview-proxy",
     "credentials": "sandboxd-credentials-proxy",
 }
-# Started by the engine, which looks for it in its own directory.
-BESIDE = ("sandboxd-walls",)
+# Started by the engine and by sandboxd, which look for them in their own directory.
+BESIDE = ("sandboxd-walls", "sandboxd-fetch")
 # Symbols would be read by a program that may not: a report without lines is enough to fail a test.
 # Freed memory is kept back for 8 MiB, not 256: flat memory must be seen as flat.
 SANITISER_ENV = {

@@ -377,9 +377,11 @@ class App:
         if fields.get("expect"):
             sock.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
         if fields.get("transfer-encoding") == "chunked":
+            parts = []
             while (size := int(file.readline().strip() or b"0", 16)):
-                request["body"] += file.read(size)
+                parts.append(file.read(size))
                 file.readline()
+            request["body"] = b"".join(parts)
             while (text := file.readline().decode().rstrip("\r\n")):
                 request["trailers"].append(text)
         else:

@@ -23,8 +23,40 @@ def described():
     return yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text(encoding="utf-8"))
 
 
+def money_and_keys(stack, oauth, app_id):
+    """Changes of providers, logins, budgets and prices; what they leave is as before."""
+    key = stack.secret("own-")
+    oauth.good_keys.add(key)
+    bundle = json.dumps({"claudeAiOauth": {"accessToken": stack.secret("oat-"), "expiresAt": 4102444800000}})
+    started = stack.api.post("/v1/agents/claude-code/oauth/start")
+    code = stack.keep(oauth.browse(started.json()["authorize_url"]))
+    own = {"kind": "openai-compatible", "base_url": oauth.base_url, "default_model": "m", "label": "Own"}
+    price = {"provider": "openai", "model": "home-made", "input": 1, "output": 2, "cached_read": 1, "cached_write": 1}
+    return [
+        ("POST", "/v1/agents/claude-code/import", {"credentials": bundle}),
+        ("POST", "/v1/agents/claude-code/oauth/finish", {"code": code}),
+        ("POST", "/v1/providers/anthropic/disconnect", None),
+        ("PUT", "/v1/providers/own", own),
+        ("POST", "/v1/providers/own/api-key", {"api_key": key, "check": True}),
+        ("POST", "/v1/providers/own/check", None),
+        ("GET", "/v1/providers", None),
+        ("DELETE", "/v1/providers/own", None),
+        ("PUT", "/v1/budgets/day", {"limit_microusd": 10**9, "limit_tokens": None, "allow_unknown_price": True}),
+        ("GET", "/v1/budgets", None),
+        ("DELETE", "/v1/budgets/day", None),
+        ("PUT", f"/v1/apps/{app_id}/budget", {"limit_tokens": 10**9, "reset": True}),
+        ("GET", f"/v1/apps/{app_id}/budget", None),
+        ("DELETE", f"/v1/apps/{app_id}/budget", None),
+        ("PUT", "/v1/prices", price),
+        ("GET", "/v1/prices?provider=openai", None),
+        ("DELETE", "/v1/prices?provider=openai&model=home-made", None),
+        ("GET", "/v1/usage?group=day&from=2026-01-01", None),
+        ("GET", "/v1/usage", None),
+    ]
+
+
 @pytest.fixture(scope="module", autouse=True)
-def some_traffic(stack):
+def some_traffic(stack, oauth):
     """Every operation of the API's port, once, in the order of an app's life."""
     api = stack.api
     app = api.make_app("node-http", "for the description")
@@ -47,9 +79,17 @@ def some_traffic(stack):
         ("POST", f"/v1/sandboxes/{sandbox['id']}/start", None),
         ("POST", f"/v1/sandboxes/{sandbox['id']}/preview-ticket", {}),
         ("POST", f"/v1/sandboxes/{sandbox['id']}/keep-alive", {"seconds": 60}),
+        ("POST", f"/v1/sandboxes/{sandbox['id']}/watching", None),
         ("POST", "/v1/presets/node-http/image", None),
         ("POST", "/v1/agents/claude-code/api-key", {"api_key": stack.secret("sk-ant-")}),
         ("POST", "/v1/agents/claude-code/disconnect", None),
+        ("PUT", f"/v1/apps/{app['id']}/config/COLOUR", {"value": "green", "sensitive": False}),
+        ("PUT", f"/v1/apps/{app['id']}/config/COLOUR", {"scope": "both"}),
+        ("GET", f"/v1/apps/{app['id']}/config/COLOUR", None),
+        ("GET", f"/v1/apps/{app['id']}/config", None),
+        ("POST", f"/v1/sandboxes/{sandbox['id']}/apply-config", None),
+        ("DELETE", f"/v1/apps/{app['id']}/config/COLOUR", None),
+        *money_and_keys(stack, oauth, app["id"]),
         ("DELETE", f"/v1/sandboxes/{sandbox['id']}", None),
         ("DELETE", f"/v1/apps/{app['id']}", None),
     ]
@@ -166,7 +206,8 @@ def test_every_described_operation_worked(described):
         for method, operation in operations.items()
         if method in METHODS and "text/event-stream" not in operation["responses"].get("200", {}).get("content", {})
     }
-    assert not wanted - worked
+    missing = sorted(wanted - worked)
+    assert not missing
 
 
 def test_events_of_a_task_are_described(described, some_traffic):

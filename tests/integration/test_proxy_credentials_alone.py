@@ -1,29 +1,14 @@
 """sandboxd-credentials-proxy by itself: the real program between a scripted sandboxd and scripted providers."""
 
-import datetime
-import ipaddress
 import json
-import pathlib
 import signal
-import ssl
 import threading
 import time
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
-from tests.integration.proxy_fakes import App, Broker, Client, Proxy, encode, new_id, wait_for
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAM = ROOT / "build/asan/bin/sandboxd-credentials-proxy"
-TOKEN = "tk_the-tasks-own-token"
-KEY = "sk-real-key-of-the-owner"
-PATHS = ["POST /v1/messages", "POST /chat/completions", "POST /responses", "GET /models", "GET /models/*", "POST /echo",
-         "GET /big", "GET /slow", "GET /redirect", "POST /upload", "GET /cut-length", "GET /no-answer", "GET /cookies",
-         "GET /hang", "POST /once", "GET /ok"]
+from tests.integration.credentials_fakes import KEY, TOKEN, World, error_of, event, make_certificate, memory_kib, serve_tls
+from tests.integration.proxy_fakes import Client, encode, new_id, wait_for
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -31,121 +16,11 @@ def leftovers():
     """Nothing of Docker is used here."""
 
 
-def event(data, name=None):
-    return (f"event: {name}\n" if name else "").encode() + b"data: " + (data if isinstance(data, bytes) else
-                                                                         json.dumps(data).encode()) + b"\n\n"
-
-
-class Provider(App):
-    """Answers as providers do, well and badly; `events` is what a stream consists of."""
-
-    def __init__(self):
-        super().__init__()
-        self.events = []
-        self.status, self.more = 200, ""
-        self.drop_second = False
-
-    def stream(self, sock, _request):
-        sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n")
-        for part in self.events:
-            if isinstance(part, float):
-                time.sleep(part)
-            else:
-                sock.sendall(b"%x\r\n%s\r\n" % (len(part), part))
-        sock.sendall(b"0\r\n\r\n")
-        return True
-
-    do_v1_messages = do_chat_completions = do_responses = stream
-
-    def do_echo(self, sock, request):
-        body = b'{"error":{"message":"in the words of the provider"}}' if self.status >= 400 else request["body"]
-        sock.sendall(f"HTTP/1.1 {self.status} X\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n{self.more}\r\n"
-                     .encode() + body)
-        return True
-
-    def do_redirect(self, sock, _request):
-        sock.sendall(b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/steal\r\nContent-Length: 0\r\n\r\n")
-        return True
-
-    def do_once(self, sock, request):
-        """The first answer is fine; the connection then dies as an idle one does."""
-        self.do_echo(sock, request)
-        return False
-
-
-class World:
-    def __init__(self, base):
-        self.dir = base
-        for name in ("run/out", "run/broker/credentials"):
-            (base / name).mkdir(parents=True)
-        self.id = new_id()
-        self.add(self.id)
-        self.app = Provider()
-        self.broker = Broker(base, "credentials").start()
-        self.broker.handlers["grant"] = self.grant
-        self.broker.handlers["usage"] = lambda r: self.broker.send("noted", {"n": r["n"]})
-        self.proxy = Proxy(PROGRAM, "credentials", base)
-        self.header, self.prefix, self.key = "x-api-key", "", KEY
-        self.base_url = f"http://127.0.0.1:{self.app.port}"
-        self.silent = False
-
-    def add(self, sandbox_id):
-        (self.dir / "run/out" / sandbox_id).mkdir()
-
-    def grant(self, record):
-        if self.silent:
-            return
-        if record["sandbox_id"] != self.id or record["token"] != TOKEN:
-            self.broker.send("grant", {"n": record["n"], "status": "unknown"})
-            return
-        self.broker.send("grant", [("n", record["n"]), ("status", "ok"), ("task_id", "task1"),
-                                   ("provider", "stub"), ("base_url", self.base_url + "/"), ("header", self.header),
-                                   ("prefix", self.prefix), ("key", self.key), *(("path", p) for p in PATHS),
-                                   ("provider", "free"), ("base_url", self.base_url), ("header", ""), ("prefix", ""),
-                                   ("key", ""), ("path", "POST /echo")])
-
-    def start(self):
-        self.proxy.start()
-        wait_for(self.socket(self.id).exists, what="the door")
-        wait_for(lambda: self.broker.connections, what="the proxy at the broker")
-        return self
-
-    def stop(self):
-        self.proxy.stop()
-        self.broker.stop()
-        self.app.close()
-
-    def socket(self, sandbox_id):
-        return self.dir / "run/out" / sandbox_id / "out.sock"
-
-    def client(self, sandbox_id=None):
-        return Client(0, self.socket(sandbox_id or self.id), encode("hello", {"protocol": 1}))
-
-    def text(self, method, path, headers=None, body=""):
-        headers = f"Authorization: Bearer {TOKEN}\r\n" if headers is None else headers
-        length = f"Content-Length: {len(body)}\r\n" if body else ""
-        return f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:9100\r\n{headers}{length}\r\n{body}"
-
-    def ask(self, path, method="POST", headers=None, body="", sandbox_id=None):
-        c = self.client(sandbox_id)
-        try:
-            return c.send(self.text(method, path, headers, body)).answer(method)
-        finally:
-            c.close()
-
-
 @pytest.fixture
 def world(tmp_path):
     w = World(tmp_path).start()
     yield w
-    w.stop()
-    log = w.proxy.log()
-    assert "AddressSanitizer" not in log and "runtime error" not in log and "LeakSanitizer" not in log, log
-    assert KEY not in log and TOKEN not in log
-
-
-def error_of(answer):
-    return answer.status, json.loads(answer.body)["error"]["type"]
+    w.checked_stop()
 
 
 # ---- keys ------------------------------------------------------------------------------------------------
@@ -288,8 +163,6 @@ def test_bodies_are_streamed_with_length_and_chunks(world):
     c = world.client().send(world.text("POST", "/stub/echo", f"X-Api-Key: {TOKEN}\r\nTransfer-Encoding: chunked\r\n"))
     c.send("3\r\n{\"a\r\n").send("4\r\n\":1}\r\n0\r\n\r\n")
     assert c.answer().body == b'{"a":1}'
-    usage = wait_for(lambda: world.broker.of("usage"))[0]
-    assert usage["task_id"] == "task1" and usage["provider"] == "stub" and usage["status"] == "200" and usage["model"] == "m-1"
 
 
 def test_bodies_have_a_limit(world):
@@ -372,7 +245,7 @@ def test_a_client_that_leaves_ends_the_request(world):
 
 def test_redirects_are_not_followed_and_not_told(world):
     got = world.ask("/stub/redirect", "GET")
-    assert got.status == 302 and got.header("location") is None
+    assert error_of(got) == (400, "upstream_redirect") and got.header("location") is None and b"steal" not in got.body
     assert len(world.app.requests) == 1
 
 
@@ -381,7 +254,9 @@ def test_redirects_are_not_followed_and_not_told(world):
     (429, "Retry-After: 86400\r\nRetry-After-Ms: 900000\r\n", {"retry-after": "60", "retry-after-ms": "60000"}),
     (529, "Retry-After: Wed, 21 Oct 2027 07:28:00 GMT\r\n", {"retry-after": "60"}),
     (401, "Set-Cookie: a=1\r\n", {"x-should-retry": "false", "set-cookie": None}),
-    (402, "", {"x-should-retry": "false"}), (403, "", {"x-should-retry": "false"}), (400, "", {"x-should-retry": None}),
+    (402, "", {"x-should-retry": "false"}), (403, "", {"x-should-retry": "false"}),
+    (404, "", {"x-should-retry": "false"}), (400, "X-Should-Retry: true\r\n", {"x-should-retry": "false"}),
+    (500, "X-Should-Retry: true\r\n", {"x-should-retry": "true"}),
 ])
 def test_errors_pass_in_the_words_of_the_provider(world, status, more, expected):
     world.app.status, world.app.more = status, more
@@ -402,13 +277,6 @@ def test_connections_to_the_provider_are_kept(world):
     assert world.app.connections == 1
 
 
-def memory_kib(pid):
-    for line in open(f"/proc/{pid}/status"):
-        if line.startswith("RssAnon"):
-            return int(line.split()[1])
-    return 0
-
-
 def test_a_client_that_does_not_read_stops_the_provider(world):
     before = memory_kib(world.proxy.process.pid)
     c = world.client().send(world.text("GET", "/stub/big"))
@@ -424,35 +292,6 @@ def test_a_client_that_does_not_read_stops_the_provider(world):
 
 
 # ---- TLS ----------------------------------------------------------------------------------------------------
-
-
-def make_certificate(directory):
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "stub provider")])
-    now = datetime.datetime.now(datetime.timezone.utc)
-    certificate = (x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-                   .serial_number(x509.random_serial_number()).not_valid_before(now - datetime.timedelta(days=1))
-                   .not_valid_after(now + datetime.timedelta(days=1))
-                   .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), False)
-                   .add_extension(x509.BasicConstraints(ca=True, path_length=None), True).sign(key, hashes.SHA256()))
-    path = directory / "cert.pem"
-    path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM) + key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
-    return path
-
-
-def serve_tls(app, certificate):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
-    plain = app._serve
-
-    def serve(sock):
-        try:
-            plain(context.wrap_socket(sock, server_side=True))
-        except OSError:
-            sock.close()
-
-    app._serve = serve
 
 
 @pytest.mark.parametrize("trusted", [True, False])

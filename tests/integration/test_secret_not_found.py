@@ -5,8 +5,11 @@ list or logs, not in our logs, database or answers (issue 3, items 8 and 14).
 import base64
 import json
 import os
+import signal
+import sqlite3
 import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -145,6 +148,41 @@ def test_a_key_survives_a_restart_and_still_works(planted, apps_of, model):
     assert planted.api.wait_task(sandbox["id"], task["id"])["status"] == "succeeded"
     assert model.posts()[0].keys == {"x-api-key": planted.keys["claude-code"]}
     apps.delete_all()
+
+
+@pytest.mark.parametrize("role", ["control", "credentials"])
+def test_a_program_that_holds_keys_leaves_no_core(planted, role):
+    """Neither by its limits nor by what the kernel does when it crashes. (The leak check of the sanitised build keeps
+    it from hiding its memory; the program that ships does.)"""
+    pid = planted[role].pid
+    limits = next(line for line in open(f"/proc/{pid}/limits", encoding="utf-8") if line.startswith("Max core file size"))
+    assert limits.split()[4:6] == ["0", "0"], limits
+    before = cores(planted)
+    planted[role].process.send_signal(signal.SIGQUIT)
+    planted[role].process.wait(30)
+    assert cores(planted) == before
+    served = planted[role].log().count("serves")
+    planted[role].start()
+    wait_until(lambda: planted[role].log().count("serves") > served, 30, "it serves again")
+    planted.wait_ready()
+
+
+def cores(stack):
+    places = (Path("/"), Path("/tmp"), stack.data, stack.logs, stack.programs_dir)
+    return {path for place in places for path in place.glob("core*")}
+
+
+def test_a_planted_key_is_in_no_column_of_the_database(planted):
+    """Read as SQLite gives it, blobs and texts alike, not as pages."""
+    needles = [form for k in planted.keys.values() for form in forms(k)]
+    connection = sqlite3.connect(f"file:{planted.data}/state/sandboxd.db?mode=ro", uri=True)
+    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type='table'")]
+    assert {"task", "event", "usage", "setting"} <= set(tables), tables
+    for table in tables:
+        for row in connection.execute(f'SELECT * FROM "{table}"'):
+            text = " ".join(value.decode("latin-1") if isinstance(value, bytes) else str(value) for value in row)
+            assert not [needle for needle in needles if needle in text], table
+    connection.close()
 
 
 def start_fails(stack, prepare):

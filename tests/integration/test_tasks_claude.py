@@ -1,7 +1,6 @@
 """Tasks with the real Claude Code, through the credentials proxy (issue 3, items 8 and 9)."""
 
 import json
-import time
 
 import pytest
 
@@ -93,13 +92,13 @@ def test_its_events_are_gapless_and_name_its_tools(connected, box):
     assert "from-the-tool" in done["agent_message"]
 
 
-def test_a_wrong_key_fails_within_seconds_in_the_providers_words(connected, box):
+def test_a_wrong_key_fails_at_the_first_try_in_the_providers_words(connected, box, model):
     """The CLI alone would try a 401 again for minutes."""
-    start = time.monotonic()
+    model.forget()
     done = run(connected, box, directive("fail401"), AGENT)
     assert done["status"] == "failed", done
     assert "stub says 401" in done["error_message"], done
-    assert time.monotonic() - start < 30
+    assert len(model.posts()) == 1
 
 
 def test_hostile_settings_in_the_project_are_not_believed(connected, box, model):

@@ -4,6 +4,7 @@
  */
 #include "control/task/agent_common.h"
 #include "control/task/agents.h"
+#include "control/vault/vault.h"
 #include "lib/json_read.h"
 #include "tests/unit/control/lines_claude.h"
 #include "tests/unit/control/lines_opencode.h"
@@ -284,7 +285,15 @@ static void huge_texts_are_cut(void **unused)
 static struct agent_run prepare(const struct agent_adapter *agent, struct arena *a,
                                 const char *session)
 {
-    struct agent_run run = {.provider = agent == &agent_claude ? "anthropic" : "zen",
+    static const struct vault_agent known = {.base_url_env = "ANTHROPIC_BASE_URL",
+                                             .base_url_strip = "/v1",
+                                             .key_env = "ANTHROPIC_API_KEY"};
+    bool claude = agent == &agent_claude;
+    struct agent_run run = {.agent = &known,
+                            .provider = claude ? "anthropic" : "zen",
+                            .provider_name = claude ? "" : "opencode",
+                            .base_path = claude ? "/v1" : "",
+                            .speaks_anthropic = claude,
                             .model = "big-pickle",
                             .session = session,
                             .token = "sbt_token",
@@ -333,6 +342,33 @@ static void opencode_is_pointed_at_the_door(void **unused)
     }
     run = prepare(&agent_opencode, a, "ses_1");
     assert_true(arg_of(&run, "ses_1"));
+}
+
+/* One of the owner's own is in no catalogue: the language decides which of its parts speaks. */
+static void opencode_speaks_with_a_provider_it_does_not_know(void **unused)
+{
+    static const char *const parts[] = {"@ai-sdk/openai-compatible", "@ai-sdk/anthropic"};
+    (void)unused;
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        struct arena *a AUTO(arena) = arena_new(1UL << 20);
+        struct json_doc *doc AUTO(json_doc) = NULL;
+        struct agent_run run = {.provider = "ollama",
+                                .provider_name = "",
+                                .base_path = i == 1 ? "/v1" : "",
+                                .speaks_anthropic = i == 1,
+                                .model = "m",
+                                .session = "",
+                                .token = "sbt_token",
+                                .prompt = "p",
+                                .arena = a};
+        OK(agent_opencode.prepare(&run, &e));
+        OK(json_parse(str_of(env_of(&run, "OPENCODE_CONFIG_CONTENT")), &doc, &e));
+        const struct json_value *provider = json_path(json_root(doc), "provider", "ollama", NULL);
+        test_str(json_get_str(provider, "npm"), parts[i]);
+        test_str(json_get_str(json_get(provider, "options"), "baseURL"),
+                 i == 1 ? "http://127.0.0.1:9100/ollama/v1" : "http://127.0.0.1:9100/ollama");
+        test_str(json_get_str(json_root(doc), "model"), "ollama/m");
+    }
 }
 
 static void claude_is_pointed_at_the_door(void **unused)
@@ -402,6 +438,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(deep_lines_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(huge_texts_are_cut, setup, teardown),
         cmocka_unit_test(opencode_is_pointed_at_the_door),
+        cmocka_unit_test(opencode_speaks_with_a_provider_it_does_not_know),
         cmocka_unit_test(claude_is_pointed_at_the_door),
         cmocka_unit_test(models_name_their_provider),
         cmocka_unit_test(only_a_refusal_about_the_model_is_one),

@@ -58,6 +58,34 @@ static void the_terminal_event_stands_whatever_follows(void **state)
     decides("cancelled", 0, TASK_SUCCEEDED, "");
 }
 
+static void refuse(const char *code)
+{
+    (void)snprintf(run.refusal_code, sizeof(run.refusal_code), "%s", code);
+    (void)snprintf(run.refusal, sizeof(run.refusal), "%s", "the budget of this task is reached");
+}
+
+/* However the agent ends after it was refused for good, the budget is why; unless it did its work,
+ * or a person ended it. */
+static void a_refusal_for_good_is_why(void **state)
+{
+    (void)state;
+    refuse("budget_reached");
+    assert_false(outcome_may_try_again(&run));
+    decides("exit", 1, TASK_BUDGET_REACHED, "budget_reached");
+    assert_non_null(strstr(text.ptr, "the budget of this task"));
+    decides("cancelled", 0, TASK_BUDGET_REACHED, "budget_reached");
+    fails_with("provider_error", "HTTP 403");
+    decides("exit", 1, TASK_BUDGET_REACHED, "budget_reached");
+    refuse("price_unknown");
+    decides("exit", 1, TASK_FAILED, "price_unknown");
+    run.cancel_asked = true;
+    decides("cancelled", 0, TASK_CANCELLED, "");
+    run.cancel_asked = false;
+    run.state.failed = false;
+    run.state.terminal = true;
+    decides("exit", 0, TASK_SUCCEEDED, "");
+}
+
 static void an_exit_without_it_is_no_result(void **state)
 {
     (void)state;
@@ -246,6 +274,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_full_heap_of_node_is_told_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(a_sandbox_that_left_says_why, setup, teardown),
         TEST(the_terminal_event_stands_whatever_follows),
+        TEST(a_refusal_for_good_is_why),
         TEST(an_exit_without_it_is_no_result),
         TEST(a_bad_exit_says_what_stderr_said),
         TEST(what_settled_counts_when_it_left_well),

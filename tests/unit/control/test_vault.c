@@ -2,6 +2,7 @@
  * Vault: the master key and its refusals, sealed keys, base URLs, tokens, and the broker's socket.
  */
 #include "control/store/settings.h"
+#include "control/store/tasks.h"
 #include "control/vault/vault_private.h"
 #include "lib/fd.h"
 #include "lib/mem.h"
@@ -61,8 +62,10 @@ static void stop(void)
 
 static int teardown(void **state)
 {
-    static const char *const files[] = {"secrets.key", "agent-auth/anthropic.box",
-                                        "agent-auth/zen.box", "run/broker/credentials/broker.sock"};
+    static const char *const files[] = {
+        "secrets.key",           "agent-auth/anthropic.box",
+        "agent-auth/zen.box",    "agent-auth/openrouter.box",
+        "agent-auth/openai.box", "run/broker/credentials/broker.sock"};
     static const char *const dirs[] = {"agent-auth", "run/broker/credentials", "run/broker", "run"};
     stop();
     environ = first_environ;
@@ -140,6 +143,17 @@ static void another_key_is_refused(void **state)
     refused("secrets.key does not hold a key");
 }
 
+static void an_unreadable_key_file_is_refused(void **state)
+{
+    (void)state;
+    start();
+    stop();
+    assert_int_equal(unlink(store_path("secrets.key")), 0);
+    assert_int_equal(mkdir(store_path("secrets.key"), 0700), 0);
+    refused("secrets.key cannot be read");
+    assert_int_equal(rmdir(store_path("secrets.key")), 0);
+}
+
 static void a_box_of_another_key_is_refused(void **state)
 {
     (void)state;
@@ -170,7 +184,7 @@ static void a_key_is_stored_sealed(void **state)
 {
     char *text AUTOFREE = NULL;
     size_t len = 0;
-    BUF_AUTO(key, 4096);
+    struct vault_secret secret;
     bool removed = false;
     (void)state;
     start();
@@ -182,8 +196,10 @@ static void a_key_is_stored_sealed(void **state)
     stop();
     start();
     assert_true(vault_has_key(vault, "anthropic"));
-    OK(vault_read_key(vault, "anthropic", &key, &e));
-    assert_string_equal(key.ptr, KEY);
+    secret_init(&secret);
+    OK(secret_read(vault, "anthropic", &secret, &e));
+    assert_string_equal(secret.key.ptr, KEY);
+    secret_done(&secret);
     OK(vault_remove_key(vault, "anthropic", &removed, &e));
     assert_true(removed);
     OK(vault_remove_key(vault, "anthropic", &removed, &e));
@@ -267,18 +283,37 @@ static void the_registry_knows_both_agents(void **state)
 
 /* ---- tokens ---- */
 
+/* A task that waits, as the store knows it. */
+static void make_task(struct ulid *ret_task, struct ulid *ret_sandbox)
+{
+    struct app_row app = store_app("app");
+    struct sandbox_row sandbox = store_sandbox(&app.id);
+    struct task_row task = {.id = ulid_new(),
+                            .app_id = app.id,
+                            .sandbox_id = sandbox.id,
+                            .agent = "claude-code",
+                            .model = "",
+                            .prompt = "p",
+                            .timeout_s = 60,
+                            .created_at = clock_unix_ms()};
+    OK(tasks_insert(db, &task, &e));
+    *ret_task = task.id;
+    *ret_sandbox = sandbox.id;
+}
+
 static void a_token_works_through_its_own_door_until_revoked(void **state)
 {
     BUF_AUTO(token, 256);
     BUF_AUTO(box, 1024);
     BUF_AUTO(again, 256);
-    struct ulid task = ulid_new();
-    struct ulid sandbox = ulid_new();
+    struct ulid task = {""};
+    struct ulid sandbox = {""};
     struct ulid other = ulid_new();
     struct ulid found;
     const struct vault_agent *agent = NULL;
     (void)state;
     start();
+    make_task(&task, &sandbox);
     const struct vault_agent *claude = vault_agent_find(vault, STR("claude-code"));
     OK(vault_grant(vault, &task, &sandbox, claude, &token, &box, &e));
     assert_true(str_starts(buf_str(&token), STR("sbt_")));
@@ -318,6 +353,14 @@ static int dial(void)
     return fd;
 }
 
+/* The next record that is not the word that some key changed. */
+static void hear(int fd, struct buf *in, struct record *ret)
+{
+    do {
+        OK(record_recv(fd, in, ret, WAIT, &e));
+    } while (record_is(ret, "changed"));
+}
+
 static void ask(int fd, const struct ulid *sandbox, struct str token, struct buf *in,
                 struct record *answer)
 {
@@ -328,7 +371,7 @@ static void ask(int fd, const struct ulid *sandbox, struct str token, struct buf
     record_add(&w, "token", token);
     assert_true(record_end(&w));
     OK(record_send(fd, &out, WAIT, &e));
-    OK(record_recv(fd, in, answer, WAIT, &e));
+    hear(fd, in, answer);
     assert_true(record_is(answer, "grant"));
     test_str(record_get(answer, "n"), "7");
 }
@@ -338,12 +381,13 @@ static void the_broker_gives_the_key_for_the_token_only(void **state)
     BUF_AUTO(token, 256);
     BUF_AUTO(box, 1024);
     BUF_AUTO(in, FRAMES);
-    struct ulid task = ulid_new();
-    struct ulid sandbox = ulid_new();
+    struct ulid task = {""};
+    struct ulid sandbox = {""};
     struct ulid other = ulid_new();
     struct record r;
     (void)state;
     start();
+    make_task(&task, &sandbox);
     OK(vault_set_key(vault, "anthropic", STR(KEY), &e));
     OK(vault_grant(vault, &task, &sandbox, vault_agent_find(vault, STR("claude-code")), &token,
                    &box, &e));
@@ -358,7 +402,7 @@ static void the_broker_gives_the_key_for_the_token_only(void **state)
     test_str(record_get(&r, "status"), "unknown");
     assert_null(record_get(&r, "key").ptr);
     vault_revoke(vault, &task);
-    OK(record_recv(fd, &in, &r, WAIT, &e));
+    hear(fd, &in, &r);
     assert_true(record_is(&r, "revoke"));
     test_str(record_get(&r, "task_id"), task.text);
     ask(fd, &sandbox, buf_str(&token), &in, &r);
@@ -370,14 +414,15 @@ static void a_keyless_agent_gets_its_provider_without_a_header(void **state)
     BUF_AUTO(token, 256);
     BUF_AUTO(box, 1024);
     BUF_AUTO(in, FRAMES);
-    struct ulid task = ulid_new();
-    struct ulid sandbox = ulid_new();
+    struct ulid task = {""};
+    struct ulid sandbox = {""};
     struct record r;
     struct str name;
     size_t pos = 0;
     size_t providers = 0;
     (void)state;
     start();
+    make_task(&task, &sandbox);
     OK(vault_grant(vault, &task, &sandbox, vault_agent_find(vault, STR("opencode")), &token, &box,
                    &e));
     int fd AUTOCLOSE = dial();
@@ -389,6 +434,40 @@ static void a_keyless_agent_gets_its_provider_without_a_header(void **state)
         providers++;
     }
     assert_int_equal(providers, 1);
+}
+
+/* Only a provider whose data says where is believed about the cost of a request. */
+static void a_grant_says_where_the_cost_stands(void **state)
+{
+    BUF_AUTO(token, 256);
+    BUF_AUTO(box, 1024);
+    BUF_AUTO(in, FRAMES);
+    struct ulid task = {""};
+    struct ulid sandbox = {""};
+    struct record r;
+    size_t pos = 0;
+    (void)state;
+    start();
+    make_task(&task, &sandbox);
+    OK(vault_set_key(vault, "openrouter", STR(KEY), &e));
+    OK(vault_set_key(vault, "openai", STR(KEY), &e));
+    OK(vault_grant(vault, &task, &sandbox, vault_agent_find(vault, STR("opencode")), &token, &box,
+                   &e));
+    int fd AUTOCLOSE = dial();
+    ask(fd, &sandbox, buf_str(&token), &in, &r);
+    struct str last = STR("");
+    struct str key;
+    struct str value;
+    unsigned costs = 0;
+    while (record_each(&r, &pos, &key, &value)) {
+        last = str_is(key, "path") ? value : last;
+        if (str_is(key, "cost")) {
+            costs++;
+            test_str(value, "usage.cost");
+            test_str(last, "POST /chat/completions");
+        }
+    }
+    assert_int_equal(costs, 1);
 }
 
 static void the_broker_hangs_up_on_rubbish(void **state)
@@ -416,6 +495,7 @@ int main(void)
         TEST(a_missing_key_is_not_made_anew),
         TEST(boxes_alone_forbid_a_new_key),
         TEST(another_key_is_refused),
+        TEST(an_unreadable_key_file_is_refused),
         TEST(a_box_of_another_key_is_refused),
         TEST(the_setting_may_replace_the_file),
         TEST(a_key_is_stored_sealed),
@@ -426,6 +506,7 @@ int main(void)
         TEST(a_token_works_through_its_own_door_until_revoked),
         TEST(the_broker_gives_the_key_for_the_token_only),
         TEST(a_keyless_agent_gets_its_provider_without_a_header),
+        TEST(a_grant_says_where_the_cost_stands),
         TEST(the_broker_hangs_up_on_rubbish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

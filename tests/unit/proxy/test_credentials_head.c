@@ -120,16 +120,33 @@ static void test_answer_fields(void **state)
     }
 }
 
-static void test_advice(void **state)
+static void test_extra_fields(void **state)
 {
-    BUF_AUTO(out, 4096);
+    static const struct {
+        const char *fields, *line;
+    } cases[] = {
+        {"", "anthropic-beta: oauth-1"},
+        {"Anthropic-Beta: a, b\r\nx: 1\r\n", "anthropic-beta: a,b,oauth-1"},
+        {"Anthropic-Beta: a\r\nanthropic-beta: oauth-1,c\r\n", "anthropic-beta: a,oauth-1,c"},
+        {"anthropic-beta: oauth-1\r\n", "anthropic-beta: oauth-1"},
+        {"anthropic-beta: ,\r\n", "anthropic-beta: oauth-1"},
+    };
+
+    static const char *const lines[] = {"anthropic-beta: oauth-1"};
 
     (void)state;
-    credentials_answer_advice(&out, 200);
-    credentials_answer_advice(&out, 429);
-    assert_string_equal(out.ptr, "");
-    credentials_answer_advice(&out, 402);
-    assert_string_equal(out.ptr, "x-should-retry: false\r\n");
+    assert_true(credentials_is_extra(lines, 1, STR("Anthropic-Beta")));
+    assert_false(credentials_is_extra(lines, 1, STR("anthropic")));
+    assert_false(credentials_is_extra(lines, 0, STR("anthropic-beta")));
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        BUF_AUTO(out, 4096);
+        struct head h;
+
+        parse(&h, cases[i].fields);
+        credentials_extra_field(&out, &h, str_of(lines[0]));
+        assert_string_equal(out.ptr, cases[i].line);
+        head_done(&h);
+    }
 }
 
 int main(void)
@@ -138,7 +155,7 @@ int main(void)
         cmocka_unit_test(test_token),
         cmocka_unit_test(test_request_fields),
         cmocka_unit_test(test_answer_fields),
-        cmocka_unit_test(test_advice),
+        cmocka_unit_test(test_extra_fields),
     };
 
     return RUN_TESTS(tests);

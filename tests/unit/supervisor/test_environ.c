@@ -105,18 +105,66 @@ static void settings_are_taken(void **state)
     buf_reset(&out);
     w = record_begin(&out, "configure");
     assert_int_equal(parse(&out, &w, &other, NULL), 0);
+    assert_false(other.config.is_given);
     assert_false(settings_same_env(&s, &other));
     assert_true(settings_same_env(&s, &s));
     settings_done(&s);
     settings_done(&other);
 }
 
+static void a_config_is_taken(void **state)
+{
+    BUF_AUTO(out, 65536);
+    struct app_settings s = {0};
+    struct record_writer w = record_begin(&out, "configure");
+
+    (void)state;
+    record_adds(&w, "config_version", "7");
+    record_adds(&w, "config", "URL=http://x/?a=b");
+    record_adds(&w, "secret", "KEY=line one\nline two");
+    record_adds(&w, "mask", "of an agent");
+    assert_int_equal(parse(&out, &w, &s, NULL), 0);
+    assert_true(s.config.is_given);
+    assert_int_equal(s.config.version, 7);
+    assert_string_equal(s.config.vars[0], "URL=http://x/?a=b");
+    assert_null(s.config.vars[1]);
+    assert_string_equal(s.config.secrets[0], "KEY=line one\nline two");
+    assert_string_equal(s.config.masks[0], "of an agent");
+    settings_done(&s);
+    assert_false(s.config.is_given);
+}
+
+static void a_config_wins_over_settings_but_not_over_us(void **state)
+{
+    static const char *const base[] = {"A=image", NULL};
+    static const char *const settings[] = {"A=app", NULL};
+    static const char *const config[] = {"A=owner", "PORT=1", NULL};
+    static const char *const secrets[] = {"B=a=b", NULL};
+    struct environ_options options = {
+        .base = base, .settings = settings, .config = config, .secrets = secrets, .port = 3000};
+    char **env ENVIRON_AUTO = environ_build(&options);
+
+    (void)state;
+    assert_non_null(env);
+    assert_string_equal(find(env, "A"), "owner");
+    assert_string_equal(find(env, "B"), "a=b");
+    assert_string_equal(find(env, "PORT"), "3000");
+}
+
 static void wrong_settings_are_refused(void **state)
 {
     static const char *const wrong[][2] = {
-        {"template", "../x"},  {"template", "A"}, {"template", "-x"},
-        {"web_port", "65536"}, {"web_port", "x"}, {"port", "0"},
-        {"port", ""},          {"env", "A"},      {"env", "9=x"},
+        {"template", "../x"},
+        {"template", "A"},
+        {"template", "-x"},
+        {"web_port", "65536"},
+        {"web_port", "x"},
+        {"port", "0"},
+        {"port", ""},
+        {"env", "A"},
+        {"env", "9=x"},
+        {"config_version", "x"},
+        {"config_version", "-1"},
     };
 
     (void)state;
@@ -133,6 +181,15 @@ static void wrong_settings_are_refused(void **state)
         assert_non_null(strstr(e.msg, wrong[i][0]));
         assert_null(s.env);
     }
+    BUF_AUTO(out, 65536);
+    struct app_settings s = {0};
+    struct err e = {0};
+    struct record_writer w = record_begin(&out, "configure");
+    record_adds(&w, "config_version", "1");
+    record_adds(&w, "config", "A B=secret");
+    assert_int_equal(parse(&out, &w, &s, &e), -1);
+    assert_null(strstr(e.msg, "secret"));
+    assert_false(s.config.is_given);
 }
 
 int main(void)
@@ -142,6 +199,8 @@ int main(void)
         cmocka_unit_test(a_worker_gets_no_port),
         cmocka_unit_test(pairs_are_checked),
         cmocka_unit_test(settings_are_taken),
+        cmocka_unit_test(a_config_is_taken),
+        cmocka_unit_test(a_config_wins_over_settings_but_not_over_us),
         cmocka_unit_test(wrong_settings_are_refused),
     };
 
