@@ -11,6 +11,11 @@ export function agent_is_ready(agent: Agent): boolean {
     return agent.ready ?? (agent.status !== "not_connected" && agent.status !== "reconnect");
 }
 
+/* A provider is connected that has no model of its own accord: a task must name one. */
+export function agent_wants_model(agent: Agent): boolean {
+    return !agent_is_ready(agent) && (agent.providers ?? []).some((one) => one.usable);
+}
+
 /* The provider that a task goes to which names no model; undefined while none is connected. */
 export function default_provider(agent: Agent): string | undefined {
     const list = agent.providers ?? [];
@@ -25,6 +30,9 @@ function agent_word(agent: Agent): [string, Tone] {
     if (agent.status === "reconnect") {
         return ["Reconnect", "bad"];
     }
+    if (agent_wants_model(agent)) {
+        return ["No default model", "idle"];
+    }
     if (!agent_is_ready(agent)) {
         return ["No provider yet", "idle"];
     }
@@ -34,6 +42,9 @@ function agent_word(agent: Agent): [string, Tone] {
 }
 
 function model_text(agent: Agent, label_of: (provider: string) => string): string {
+    if (agent_wants_model(agent)) {
+        return "Its provider has no default model: set one there, or name a model with each task. It can use:";
+    }
     if (!agent_is_ready(agent)) {
         return agent.status === "reconnect"
             ? "It cannot reach a model until one of these providers is connected again:"

@@ -2,7 +2,7 @@
  * Which model a prompt goes to: the agent's default, that of another connected provider, or any by
  * name. What was chosen last is remembered for each agent.
  */
-import { agent_is_ready, default_provider } from "./agents.ts";
+import { agent_is_ready, agent_wants_model, default_provider } from "./agents.ts";
 import { api_get } from "./api.ts";
 import { fill, h, show, unique_id } from "./dom.ts";
 import { recall, remember } from "./memory.ts";
@@ -25,6 +25,12 @@ export function model_options(
     agent: Agent | undefined,
     label_of: (provider: string) => string,
 ): [string, string][] {
+    if (agent && agent_wants_model(agent)) {
+        return [
+            ["", "None chosen"],
+            [OTHER, "Another …"],
+        ];
+    }
     if (!agent || !agent_is_ready(agent)) {
         return [["", "Default"]];
     }

@@ -2,7 +2,7 @@
  * The box that a prompt is typed into. On the home page it makes an app of it; on an app's page it
  * continues. A draft survives a reload and an expired session.
  */
-import { agent_is_ready } from "./agents.ts";
+import { agent_is_ready, agent_wants_model } from "./agents.ts";
 import { api_get, api_post, problem_of } from "./api.ts";
 import { fill, h, set_text, show } from "./dom.ts";
 import { app_name_of_prompt } from "./format.ts";
@@ -51,7 +51,7 @@ function fit(area: HTMLTextAreaElement): void {
 }
 
 function agent_text(agent: Agent): string {
-    if (!agent_is_ready(agent)) {
+    if (!agent_is_ready(agent) && !agent_wants_model(agent)) {
         return `${agent.label} (${agent.status === "reconnect" ? "reconnect" : "no provider yet"})`;
     }
     return agent.status === "keyless" ? `${agent.label} (free)` : agent.label;
@@ -150,7 +150,10 @@ function agent_and_model(app_id: string): AgentChoice {
                 providers = known.providers ?? [];
                 agents.set(list.agents ?? []);
                 changed();
-                show(steps, list.agents?.some(agent_is_ready) === false);
+                const nobody = !list.agents?.some(
+                    (agent) => agent_is_ready(agent) || agent_wants_model(agent),
+                );
+                show(steps, nobody);
             } catch (error) {
                 problem.show(problem_of("load the agents", error));
             }
@@ -199,6 +202,14 @@ function agent_is_usable(
 ): boolean {
     if (!agent || agent_is_ready(agent) || model !== "") {
         return true;
+    }
+    if (agent_wants_model(agent)) {
+        problem.show({
+            what: "No model is chosen.",
+            why: `The provider of ${agent.label} has no default model.`,
+            next: "Choose “Another …” and name one, or give the provider a default model in Settings.",
+        });
+        return false;
     }
     const lost = agent.status === "reconnect";
     problem.show(

@@ -37,7 +37,8 @@ test("the default is the agent's own provider, else the first with a model", () 
 test("models of connected providers can be chosen, any by name, none without a provider", () => {
     assert.deepEqual(values(agent({})), ["", "openrouter/z-ai/glm-5", "other…"]);
     assert.equal(model_options(agent({}), (id) => id)[0]?.[1], "Default (gpt-5.5)");
-    assert.deepEqual(values(agent({ ready: false })), [""]);
+    assert.deepEqual(values(agent({ ready: false, providers: [] })), [""]);
+    assert.deepEqual(values(agent({ ready: false })), ["", "other…"], "connected, without a default");
     assert.deepEqual(values(undefined), [""]);
 });
 

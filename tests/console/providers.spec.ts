@@ -264,11 +264,35 @@ test("a server of one's own: what to type is filled in, and it can be changed an
     await expect(own).toHaveCount(0);
 });
 
+test("a provider without a default model: the task names one", async () => {
+    await api("PUT", "/v1/providers/cellar", {
+        kind: "anthropic-compatible",
+        base_url: `${model_url}/cellar`,
+        keyless: true,
+    });
+    await page.reload();
+    await expect(page.locator('[data-agent="claude-code"]')).toContainText("No default model");
+    await page.goto("/#/");
+    await page.getByLabel("Agent").selectOption({ label: "Claude Code" });
+    await page.getByLabel("What do you want to build?").fill("Anything");
+    await page.getByRole("button", { name: "Build it" }).click();
+    await expect(page.getByRole("alert")).toContainText("has no default model");
+    await page.getByLabel("Model", { exact: true }).selectOption({ label: "Another …" });
+    await expect(page.getByLabel("Name of the model")).toBeFocused();
+    await page.getByLabel("What do you want to build?").fill("");
+    await api("DELETE", "/v1/providers/cellar");
+});
+
 test("a newcomer whose agents have no provider is told before anything is typed", async () => {
     const faults = watch_faults(page);
     /* OpenCode's free model makes every installation ready: here it is taken away. */
-    const { agents } = await api<{ agents: object[] }>("GET", "/v1/agents");
-    const none = agents.map((agent) => ({ ...agent, ready: false, status: "not_connected" }));
+    const { agents } = await api<{ agents: { providers: object[] }[] }>("GET", "/v1/agents");
+    const none = agents.map((agent) => ({
+        ...agent,
+        ready: false,
+        status: "not_connected",
+        providers: agent.providers.map((one) => ({ ...one, usable: false })),
+    }));
     await page.route("**/v1/agents", (route) => route.fulfill({ json: { agents: none } }));
     await page.goto("/#/settings");
     await page.goto("/#/");
