@@ -74,6 +74,7 @@ static int main_start(struct main_parts *parts, const struct config *config, str
         db_open(config->data_dir, &api->db, e) != 0 ||
         vault_start(config, api->db, &api->vault, e) != 0 ||
         task_service_start(config, api->db, api->sandboxes, api->vault, &api->tasks, e) != 0 ||
+        vault_serve(api->vault, e) != 0 ||
         sandbox_service_run(api->sandboxes, api->db, api->vault, e) != 0) {
         return -1;
     }

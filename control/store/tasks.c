@@ -169,10 +169,11 @@ int tasks_list_open(struct db *db, struct arena *a, struct task_open **ret, size
     struct db_conn *conn = db_read_begin(db);
     struct task_open *list = arena_alloc(a, sizeof(*list) * TASK_OPEN_MAX);
     size_t count = 0;
-    struct db_rows *rows = db_query(conn, e,
-                                    "SELECT id,app_id,sandbox_id,status='running' FROM task WHERE"
-                                    " status IN ('queued','running') ORDER BY id LIMIT ?",
-                                    "i", (int64_t)TASK_OPEN_MAX);
+    struct db_rows *rows =
+        db_query(conn, e,
+                 "SELECT id,app_id,sandbox_id,status='running',agent,token_box"
+                 " FROM task WHERE status IN ('queued','running') ORDER BY id LIMIT ?",
+                 "i", (int64_t)TASK_OPEN_MAX);
     int rc = rows ? 1 : -1;
     while (rc > 0 && count < TASK_OPEN_MAX && (rc = db_next(rows, e)) > 0) {
         struct task_open *open = &list[count++];
@@ -180,6 +181,8 @@ int tasks_list_open(struct db *db, struct arena *a, struct task_open **ret, size
         (void)ulid_parse(str_of(db_text(rows, 1, a)), &open->app_id);
         (void)ulid_parse(str_of(db_text(rows, 2, a)), &open->sandbox_id);
         open->running = db_int(rows, 3) != 0;
+        open->agent = db_text(rows, 4, a);
+        open->token_box = db_text(rows, 5, a);
     }
     db_rows_end(rows);
     db_read_end(db, conn);

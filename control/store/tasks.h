@@ -81,6 +81,8 @@ struct task_open {
     struct ulid app_id;
     struct ulid sandbox_id;
     bool running;
+    const char *agent;
+    const char *token_box; /* "" while it does not run */
 };
 
 int tasks_list_open(struct db *db, struct arena *a, struct task_open **ret, size_t *ret_count,

@@ -13,7 +13,8 @@
 #include "lib/mem.h"
 #include "lib/thread.h"
 
-#define SERVICE_OPEN_BYTES_MAX (16UL * 1024 * 1024)
+#define SERVICE_OPEN_BYTES_MAX  (16UL * 1024 * 1024)
+#define SERVICE_TOKEN_BYTES_MAX 256
 
 void task_key(const struct ulid *id, char key[TASK_KEY_BYTES])
 {
@@ -438,6 +439,21 @@ static void service_free(struct task_service *s)
     s->boxes = NULL;
 }
 
+/* Its agent may be in the middle of a request: the token must be good before the first question of
+ * the proxy is answered, or that request would be cut. What cannot be restored is told when the
+ * task is taken up. */
+static void service_restore_token(struct task_service *s, const struct task_open *open)
+{
+    BUF_AUTO(token, SERVICE_TOKEN_BYTES_MAX);
+    struct err ignored;
+    const struct vault_agent *agent = vault_agent_find(s->vault, str_of(open->agent));
+    if (open->running && agent) {
+        (void)!vault_restore(s->vault, &open->id, &open->sandbox_id, agent, str_of(open->token_box),
+                             &token, &ignored);
+        mem_wipe(token.ptr, token.len);
+    }
+}
+
 /* Before the first supervisor is heard: what is not in the list counts as over. */
 static int service_load_open(struct task_service *s, struct err *e)
 {
@@ -449,6 +465,7 @@ static int service_load_open(struct task_service *s, struct err *e)
     }
     for (size_t i = 0; i < count; i++) {
         service_open_add(s, &open[i].id, &open[i].sandbox_id, open[i].running);
+        service_restore_token(s, &open[i]);
     }
     return 0;
 }

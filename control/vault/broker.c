@@ -271,10 +271,8 @@ static void *broker_run(void *arg)
     return NULL;
 }
 
-int vault_broker_start(struct vault *v, struct err *e)
+int vault_broker_prepare(struct vault *v, struct err *e)
 {
-    char path[PATHS_MAX];
-    gid_t gid = PATHS_CREDENTIALS_UID(v->config->uid_base);
     for (size_t i = 0; i < VAULT_CONNECTIONS; i++) {
         v->connections[i].fd = -1;
         v->connections[i].in.ptr = buf_empty_;
@@ -284,10 +282,16 @@ int vault_broker_start(struct vault *v, struct err *e)
     if (v->wake_fd < 0) {
         return err_set(e, ERR_IO, errno, "make an event descriptor");
     }
+    return 0;
+}
+
+int vault_serve(struct vault *v, struct err *e)
+{
+    char path[PATHS_MAX];
+    gid_t gid = PATHS_CREDENTIALS_UID(v->config->uid_base);
     (void)paths_broker_socket(path, v->config->data_dir, "credentials");
     if (fd_unix_listen(path, 0660, 0, gid, BROKER_BACKLOG, &v->listen_fd, e) != 0 ||
         fd_set_nonblock(v->listen_fd) != 0) {
-        fd_close_cleanup(&v->wake_fd);
         fd_close_cleanup(&v->listen_fd);
         return err_wrap(e, "the credentials broker");
     }

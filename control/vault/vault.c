@@ -34,7 +34,7 @@ int vault_start(const struct config *config, struct db *db, struct vault **ret, 
     (void)pthread_mutex_init(&v->config_lock, NULL);
     if (vault_load_registry(v, e) != 0 || prices_load(v, e) != 0 || vault_load_master(v, e) != 0 ||
         vault_load_preview_key(v, e) != 0 || vault_load_keys(v, e) != 0 || spend_start(v, e) != 0 ||
-        vault_broker_start(v, e) != 0) {
+        vault_broker_prepare(v, e) != 0) {
         spend_stop(v);
         vault_free(v);
         return -1;

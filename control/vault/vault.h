@@ -20,10 +20,13 @@ struct vault;
 
 /* Reads or makes the master key (SANDBOXD_SECRETS_KEY, else secrets.key; never anew over existing
  * boxes: agent-auth/, sealed task tokens), loads presets/agents, presets/providers and
- * presets/prices, starts the broker's thread and those that store spend and renew logins.
- * ERR_INVALID names setting and fix. */
+ * presets/prices, starts the threads that store spend and renew logins. ERR_INVALID names setting
+ * and fix. */
 int vault_start(const struct config *config, struct db *db, struct vault **ret, struct err *e)
     MUST_CHECK;
+/* Listens for the credentials proxy from now on. Not before the tokens of the tasks that run are
+ * restored: a token that is not known is one that ended, and its requests are cut. ERR_IO. */
+int vault_serve(struct vault *v, struct err *e) MUST_CHECK;
 void vault_stop(struct vault *take_vault);
 const struct crypto_master *vault_master(const struct vault *v);
 

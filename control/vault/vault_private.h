@@ -198,7 +198,8 @@ void renewal_doubt(struct vault *v, const char *provider);
 bool renewal_is_due(const struct vault_credential *c);
 
 /* broker.c */
-int vault_broker_start(struct vault *v, struct err *e) MUST_CHECK;
+/* What vault_serve and whoever wakes the broker before it need. ERR_IO. */
+int vault_broker_prepare(struct vault *v, struct err *e) MUST_CHECK;
 void vault_broker_stop(struct vault *v);
 void vault_broker_wake(struct vault *v);
 /* broker_grant.c, broker_spend.c: the broker's thread; -1: drop the connection. */

@@ -1,12 +1,13 @@
 """A task outlives the crash of everything around it and ends once (issue 3, items 6 and 14)."""
 
 import json
+import subprocess
 import threading
 import time
 
 import pytest
 
-from tests.integration import docker
+from tests.integration import docker, harness, records
 from tests.integration.harness import Stack
 from tests.integration.programs import wait_until
 from tests.integration.test_tasks_opencode import assert_gapless
@@ -68,6 +69,51 @@ def test_kill_9_of_the_control_plane_in_the_middle_of_a_task(crashing, box, mode
     assert crashing.api.task(box["id"], task["id"])["status"] == "running"
     assert_succeeded_once(crashing, box, task)
     assert len([p for p in model.posts() if p.turn == 0]) == 1, "the model was asked once"
+
+
+# Dials as soon as somebody listens, says everything at once, and prints what came until the second record.
+FIRST_QUESTION = """
+import socket, sys, time
+path, said, end, got = sys.argv[1], bytes.fromhex(sys.argv[2]), time.monotonic() + 60, b""
+while True:
+    sock = socket.socket(socket.AF_UNIX)
+    try:
+        sock.connect(path)
+        break
+    except OSError:
+        assert time.monotonic() < end, "nobody listened"
+print("asked", flush=True)
+sock.settimeout(15)
+sock.sendall(said)
+while b"status" not in got:
+    piece = sock.recv(65536)
+    assert piece, "closed"
+    got += piece
+print(got.hex())
+"""
+
+
+def test_a_token_is_good_at_the_first_question_after_a_crash(crashing, box, model):
+    """An unknown one is an ended one: the model's answer would be cut, and asked and paid for once more."""
+    task = start_slow(crashing, box, model)
+    found = docker.run_inside(box["id"], "sh", "-c", "cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep -o 'sbt_[A-Za-z0-9_-]*' | head -1")
+    token = found.strip()
+    assert token, "the agent has a token"
+    question = records.encode("hello", ("protocol", records.PROTOCOL), ("role", "credentials"), ("boot_id", "first"))
+    question += records.encode("grant", ("n", 1), ("sandbox_id", box["id"]), ("token", token))
+    crashing["control"].kill9()
+    socket_path = crashing.data / "run/broker/credentials/broker.sock"
+    socket_path.unlink()
+    uid = crashing.uid_base - harness.CREDENTIALS_UID_BELOW
+    command = ["python3", "-c", FIRST_QUESTION, str(socket_path), question.hex()]
+    with subprocess.Popen(command, user=uid, group=uid, extra_groups=[], cwd="/", stdout=subprocess.PIPE, text=True) as asker:
+        crashing["control"].start()
+        answer = bytes.fromhex(asker.communicate(timeout=90)[0].split()[-1])
+    length = int.from_bytes(answer[:4], "big")
+    grant = records.Record(answer[4 + length + 4 :])
+    assert (grant.kind, grant.get("status"), grant.get("task_id")) == ("grant", "ok", task["id"]), grant
+    crashing.wait_ready()
+    assert_succeeded_once(crashing, box, task)
 
 
 def test_the_control_plane_away_until_after_the_end(crashing, box, model):

@@ -81,6 +81,7 @@ static int teardown(void **state)
 static void start(void)
 {
     OK(vault_start(&config, db, &vault, &e));
+    OK(vault_serve(vault, &e));
 }
 
 static void refused(const char *word)
