@@ -86,6 +86,8 @@ def given(stack):
     apps = Apps(stack)
     yield Given(stack, apps)
     apps.delete_all()
+    # Others share this stack, and some of them want an agent that is not connected.
+    stack.api.post("/v1/agents/claude-code/disconnect")
 
 
 def test_the_app_gets_it_and_answers_do_not_show_it(given):
