@@ -216,16 +216,20 @@ static void follow_reconcile(struct sandbox_service *s)
 
 /* ---- the stream ---- */
 
+/* What the engine said last holds no longer: it is asked anew. */
+static void follow_forget_status(struct sandbox_service *s)
+{
+    LOCK_GUARD(&s->lock);
+    s->engine_status_ms = 0;
+}
+
 static void follow_docker(struct sandbox_service *s, const struct record *r)
 {
     bool up = str_is(record_get(r, "state"), "up");
     struct str error = record_get(r, "error");
     char why[512];
     (void)snprintf(why, sizeof(why), "%.*s", STR_FMT(error));
-    {
-        LOCK_GUARD(&s->lock);
-        s->engine_status_ms = 0; /* ask anew */
-    }
+    follow_forget_status(s);
     if (up) {
         log_info("the engine is up");
         always_on_hurry(s);
@@ -264,6 +268,7 @@ static void follow_stream(struct sandbox_service *s, int fd)
                 follow_event(s, &r);
             }
         } else if (e.code != ERR_TIMEOUT) {
+            follow_forget_status(s);
             log_warn("the engine's event stream broke", "error", e.msg);
             return;
         }

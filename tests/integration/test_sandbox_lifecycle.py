@@ -391,6 +391,24 @@ def test_a_restarted_preview_proxy_serves_running_apps_even_alone(crashing, apps
     apps.delete_all()
 
 
+def test_what_was_true_of_the_engine_counts_no_more_when_its_program_died(crashing):
+    """Or /readyz says ready for a second, and the call that believes it is refused."""
+    broke = "event stream broke"
+
+    def follows():
+        log = crashing["control"].log()
+        return log.rfind("the engine is up") > log.rfind(broke)
+
+    wait_until(follows, 15, "sandboxd follows the engine")
+    before = crashing["control"].log().count(broke)
+    assert crashing.ready().status_code == 200
+    crashing["engine"].kill9()
+    wait_until(lambda: crashing["control"].log().count(broke) > before, 10, "the end of the stream is seen")
+    assert crashing.ready().status_code == 503
+    crashing["engine"].start()
+    crashing.wait_ready()
+
+
 def test_without_the_engine_program_the_api_says_so_and_recovers(crashing, apps_of):
     apps = apps_of(crashing)
     sandbox = apps.sandbox()
