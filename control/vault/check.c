@@ -20,7 +20,7 @@ void check_words(const struct outgoing_answer *answer, struct str secret, char *
 {
     struct json_doc *doc AUTO(json_doc) = NULL;
     struct err e;
-    struct str words = str_cut(str_trim(buf_str(&answer->body)), 0, CHECK_WORDS_MAX);
+    struct str words = str_trim(buf_str(&answer->body));
     if (json_parse(buf_str(&answer->body), &doc, &e) == 0) {
         const struct json_value *root = json_root(doc);
         const struct json_value *error = json_get(root, "error");
@@ -28,11 +28,12 @@ void check_words(const struct outgoing_answer *answer, struct str secret, char *
         found = found.ptr ? found : json_get_str(root, "error_description");
         found = found.ptr ? found : json_as_str(error);
         found = found.ptr ? found : json_get_str(root, "message");
-        words = found.ptr ? str_cut(found, 0, CHECK_WORDS_MAX) : words;
+        words = found.ptr ? found : words;
     }
-    /* A provider may quote the key back. */
-    bool shown = words.len > 0 && str_is_text(words, true) &&
-                 !(secret.len > 0 && str_contains(words, secret));
+    /* A provider may quote the key back; the cut comes later, so that it shows no half of one. */
+    bool quotes = secret.len > 0 && str_contains(words, secret);
+    words = str_cut(words, 0, CHECK_WORDS_MAX);
+    bool shown = words.len > 0 && !quotes && str_is_text(words, true);
     (void)snprintf(out, size, "%.*s", shown ? (int)words.len : 0, words.ptr);
     for (char *c = out; *c; c++) {
         *c = *c == '\n' || *c == '\r' || *c == '\t' ? ' ' : *c;

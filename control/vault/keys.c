@@ -158,6 +158,10 @@ int secret_write(struct vault *v, const char *provider, const struct vault_secre
     BUF_AUTO(plain, KEYS_PLAIN_BYTES_MAX);
     BUF_AUTO(box, VAULT_BOX_BYTES_MAX);
     char path[PATHS_MAX];
+    /* A box without its provider would be found by nobody, but by the next one of that name. */
+    if (!vault_provider_find(v, str_of(provider))) {
+        return err_set(e, ERR_NOT_FOUND, 0, "there is no provider %.64s", provider);
+    }
     secret_write_json(secret, &plain);
     crypto_seal(&v->master, VAULT_PURPOSE_KEY, provider, buf_str(&plain), &box);
     buf_putc(&box, '\n');
@@ -239,9 +243,6 @@ void vault_key_id(struct vault *v, const char *provider, char ret[ULID_LEN + 1])
 int vault_set_key(struct vault *v, const char *provider, struct str key, struct err *e)
 {
     struct vault_secret secret;
-    if (!vault_provider_find(v, str_of(provider))) {
-        return err_set(e, ERR_NOT_FOUND, 0, "there is no provider %.64s", provider);
-    }
     if (!secret_is_plain(key)) {
         return err_set(e, ERR_INVALID, 0,
                        "an API key has 1 to %d visible ASCII characters without blanks",
@@ -259,7 +260,7 @@ int vault_set_key(struct vault *v, const char *provider, struct str key, struct 
     return rc;
 }
 
-int vault_remove_key(struct vault *v, const char *provider, bool *ret_removed, struct err *e)
+int secret_remove(struct vault *v, const char *provider, bool *ret_removed, struct err *e)
 {
     static const struct vault_credential none = {.method = VAULT_NO_KEY};
     char path[PATHS_MAX];
@@ -267,11 +268,16 @@ int vault_remove_key(struct vault *v, const char *provider, bool *ret_removed, s
     if (!vault_provider_find(v, str_of(provider))) {
         return err_set(e, ERR_NOT_FOUND, 0, "there is no provider %.64s", provider);
     }
-    LOCK_GUARD(&v->keys_lock);
     if (unlink(keys_path(v, provider, path)) != 0) {
         return errno == ENOENT ? 0 : err_set(e, ERR_IO, errno, "remove %s", path);
     }
     keys_note(v, provider, &none);
     *ret_removed = true;
     return 0;
+}
+
+int vault_remove_key(struct vault *v, const char *provider, bool *ret_removed, struct err *e)
+{
+    LOCK_GUARD(&v->keys_lock);
+    return secret_remove(v, provider, ret_removed, e);
 }

@@ -21,6 +21,7 @@ struct prices_entry {
 };
 
 struct vault_prices {
+    pthread_mutex_t own_lock; /* one change of the owner's own at a time; before the other */
     pthread_mutex_t lock;
     struct prices_entry *entries;
     size_t count;
@@ -154,6 +155,7 @@ int prices_load(struct vault *v, struct err *e)
 {
     v->prices = mem_alloc(sizeof(*v->prices));
     (void)pthread_mutex_init(&v->prices->lock, NULL);
+    (void)pthread_mutex_init(&v->prices->own_lock, NULL);
     if (registry_folder(v, "prices", prices_read_file, e) != 0) {
         return -1;
     }
@@ -170,6 +172,7 @@ void prices_free(struct vault *v)
     }
     free(v->prices->entries);
     (void)pthread_mutex_destroy(&v->prices->lock);
+    (void)pthread_mutex_destroy(&v->prices->own_lock);
     free(v->prices);
     v->prices = NULL;
 }
@@ -185,9 +188,21 @@ static bool prices_row_good(const struct price_row *row)
     return row->model[0] != '\0';
 }
 
+/* How many prices are the owner's, but for the one that row replaces. */
+static size_t prices_count_own(struct vault_prices *t, const struct price_row *row)
+{
+    size_t count = 0;
+    LOCK_GUARD(&t->lock);
+    for (size_t i = 0; i < t->count; i++) {
+        const struct prices_entry *entry = &t->entries[i];
+        count += entry->own && (strcmp(entry->provider, row->provider) != 0 ||
+                                strcmp(entry->model, row->model) != 0);
+    }
+    return count;
+}
+
 int vault_price_set(struct vault *v, const struct price_row *row, struct err *e)
 {
-    size_t own = 0;
     if (!vault_provider_find(v, str_of(row->provider))) {
         return err_set(e, ERR_NOT_FOUND, 0, "there is no provider %.64s", row->provider);
     }
@@ -196,13 +211,8 @@ int vault_price_set(struct vault *v, const struct price_row *row, struct err *e)
                        "a price names a model and has rates of 0 to %lld micro-USD",
                        (long long)PRICES_RATE_MAX);
     }
-    {
-        LOCK_GUARD(&v->prices->lock);
-        for (size_t i = 0; i < v->prices->count; i++) {
-            own += v->prices->entries[i].own;
-        }
-    }
-    if (own >= PRICES_OWN_MAX) {
+    LOCK_GUARD(&v->prices->own_lock);
+    if (prices_count_own(v->prices, row) >= PRICES_OWN_MAX) {
         return err_set(e, ERR_LIMIT, 0, "%d prices of your own are set already", PRICES_OWN_MAX);
     }
     return prices_put(v->db, row, e) != 0 ? -1 : prices_load_own(v, e);
@@ -210,6 +220,7 @@ int vault_price_set(struct vault *v, const struct price_row *row, struct err *e)
 
 int vault_price_remove(struct vault *v, const char *provider, const char *model, struct err *e)
 {
+    LOCK_GUARD(&v->prices->own_lock);
     return prices_remove(v->db, provider, model, e) != 0 ? -1 : prices_load_own(v, e);
 }
 
@@ -270,11 +281,12 @@ struct prices_found prices_find(struct vault *v, struct str provider, struct str
 {
     struct str undated = prices_undated(model);
     LOCK_GUARD(&v->prices->lock);
+    /* "*" is for models that have no price otherwise, the file's included. */
+    const struct str names[] = {model, undated, STR("*")};
     const struct prices_entry *entry = NULL;
-    for (int own = 1; own >= 0 && !entry; own--) {
-        entry = prices_exact(v->prices, provider, model, own);
-        entry = entry ? entry : prices_exact(v->prices, provider, undated, own);
-        entry = entry ? entry : prices_exact(v->prices, provider, STR("*"), own);
+    for (size_t i = 0; i < ARRAY_LEN(names) && !entry; i++) {
+        entry = prices_exact(v->prices, provider, names[i], true);
+        entry = entry ? entry : prices_exact(v->prices, provider, names[i], false);
     }
     return entry ? entry->price : (struct prices_found){.known = false};
 }

@@ -33,10 +33,10 @@ static void providers_retire(struct vault *v, const struct vault_provider *p)
     v->retired[v->retired_count++] = (struct vault_provider *)(uintptr_t)p;
 }
 
-int vault_publish(struct vault *v, struct vault_provider *take_p, struct err *e)
+/* Where a provider of that id goes; -1: nowhere. The lock is held. */
+static int providers_place(const struct vault *v, const char *id, struct err *e)
 {
-    LOCK_GUARD(&v->lock);
-    int index = vault_slot_of(v, take_p->id);
+    int index = vault_slot_of(v, id);
     if (v->retired_count >= PROVIDERS_RETIRED_MAX) {
         return err_set(e, ERR_LIMIT, 0, "providers were changed %d times since the start; restart",
                        PROVIDERS_RETIRED_MAX);
@@ -46,6 +46,16 @@ int vault_publish(struct vault *v, struct vault_provider *take_p, struct err *e)
     }
     if (index < 0) {
         return err_set(e, ERR_LIMIT, 0, "there are %d providers already", VAULT_PROVIDERS_MAX);
+    }
+    return index;
+}
+
+int vault_publish(struct vault *v, struct vault_provider *take_p, struct err *e)
+{
+    LOCK_GUARD(&v->lock);
+    int index = providers_place(v, take_p->id, e);
+    if (index < 0) {
+        return -1;
     }
     if (v->slots[index].provider) {
         providers_retire(v, v->slots[index].provider);
@@ -125,12 +135,25 @@ static struct vault_provider *providers_make(const struct vault_provider *kind,
     return p;
 }
 
-static int providers_take(struct vault *v, const struct provider_row *row, struct err *e)
+static int providers_check_place(struct vault *v, const char *id, struct err *e)
+{
+    LOCK_GUARD(&v->lock);
+    return providers_place(v, id, e) < 0 ? -1 : 0;
+}
+
+/* Publishes what the store has; with is_new puts it there first, so that a full disk changes
+ * nothing. */
+static int providers_take(struct vault *v, const struct provider_row *row, bool is_new,
+                          struct err *e)
 {
     const struct vault_provider *kind = providers_any(v, str_of(row->kind));
     if (!kind || !kind->is_kind) {
         return err_set(e, ERR_INVALID, 0,
                        "kind: there is no \"%.64s\"; GET /v1/providers lists them", row->kind);
+    }
+    if (providers_check_place(v, row->id, e) != 0 ||
+        (is_new && providers_put(v->db, row, e) != 0)) {
+        return -1;
     }
     struct vault_provider *p = providers_make(kind, row);
     if (vault_publish(v, p, e) != 0) {
@@ -151,7 +174,7 @@ int vault_load_own_providers(struct vault *v, struct err *e)
     }
     for (size_t i = 0; i < count; i++) {
         /* A file of a later version may have taken its id. */
-        if (providers_any(v, str_of(rows[i].id)) || providers_take(v, &rows[i], &why) != 0) {
+        if (providers_any(v, str_of(rows[i].id)) || providers_take(v, &rows[i], false, &why) != 0) {
             log_warn("a provider of the owner's is left out", "provider", rows[i].id);
         }
     }
@@ -182,6 +205,16 @@ static int providers_check(struct vault *v, const struct vault_own_provider *own
     return vault_check_base_url(str_of(own->base_url), url, e);
 }
 
+/* Every grant is to be asked for again. */
+static void providers_tell(struct vault *v)
+{
+    {
+        LOCK_GUARD(&v->lock);
+        v->changed = true;
+    }
+    vault_broker_wake(v);
+}
+
 int vault_provider_set(struct vault *v, const struct vault_own_provider *own, struct err *e)
 {
     BUF_AUTO(url, PROVIDERS_URL_MAX);
@@ -195,19 +228,16 @@ int vault_provider_set(struct vault *v, const struct vault_own_provider *own, st
                                .default_model = own->default_model,
                                .keyless = own->keyless};
     LOCK_GUARD(&v->keys_lock);
-    if (providers_take(v, &row, e) != 0 || providers_put(v->db, &row, e) != 0) {
+    if (providers_take(v, &row, true, e) != 0) {
         return -1;
     }
-    {
-        LOCK_GUARD(&v->lock);
-        v->changed = true;
-    }
-    vault_broker_wake(v);
+    providers_tell(v);
     return 0;
 }
 
 int vault_provider_remove(struct vault *v, const char *id, struct err *e)
 {
+    LOCK_GUARD(&v->keys_lock);
     const struct vault_provider *p = vault_provider_find(v, str_of(id));
     bool ignored = false;
     if (!p) {
@@ -217,14 +247,17 @@ int vault_provider_remove(struct vault *v, const char *id, struct err *e)
         return err_set(e, ERR_CONFLICT, 0, "%s is not a provider of your own; it stays", id);
     }
     /* The key first: a box without its provider would be found by nobody. */
-    if (vault_remove_key(v, id, &ignored, e) != 0 || providers_remove(v->db, id, e) != 0) {
+    if (secret_remove(v, id, &ignored, e) != 0 || providers_remove(v->db, id, e) != 0) {
         return -1;
     }
-    LOCK_GUARD(&v->lock);
-    int index = vault_slot_of(v, id);
-    if (index >= 0) {
-        providers_retire(v, v->slots[index].provider);
-        v->slots[index] = (struct vault_slot){0};
+    {
+        LOCK_GUARD(&v->lock);
+        int index = vault_slot_of(v, id);
+        if (index >= 0) {
+            providers_retire(v, v->slots[index].provider);
+            v->slots[index] = (struct vault_slot){0};
+        }
     }
+    providers_tell(v);
     return 0;
 }

@@ -69,8 +69,9 @@ static void renewal_body(const struct vault_oauth *o, const struct vault_secret 
     json_object_end(&w);
 }
 
-static void renewal_refused(struct vault *v, const struct vault_provider *p,
-                            struct vault_secret *secret, bool interrupted, const struct err *why)
+/* Only the owner can help; message says why. */
+static void renewal_give_up(struct vault *v, const struct vault_provider *p,
+                            struct vault_secret *secret)
 {
     char payload[96];
     secret->reconnect = true;
@@ -78,12 +79,18 @@ static void renewal_refused(struct vault *v, const struct vault_provider *p,
     mem_wipe(secret->key.ptr, secret->key.len);
     buf_reset(&secret->key);
     buf_reset(&secret->refresh);
-    (void)snprintf(secret->message, sizeof(secret->message),
-                   "%s refused to renew the login%s (%.120s): connect again", p->label,
-                   interrupted ? ", after a renewal that was interrupted" : "", why->msg);
     (void)snprintf(payload, sizeof(payload), "{\"provider\":\"%s\"}", p->id);
     events_add(v->db, &(struct event_row){
                           .kind = "provider.reconnect", .severity = "warning", .payload = payload});
+}
+
+static void renewal_refused(struct vault *v, const struct vault_provider *p,
+                            struct vault_secret *secret, bool interrupted, const struct err *why)
+{
+    renewal_give_up(v, p, secret);
+    (void)snprintf(secret->message, sizeof(secret->message),
+                   "%s refused to renew the login%s (%.120s): connect again", p->label,
+                   interrupted ? ", after a renewal that was interrupted" : "", why->msg);
 }
 
 /* Stores what came of it, unless the owner put something else there meanwhile. */
@@ -148,6 +155,20 @@ static int renewal_ask(struct vault *v, const struct vault_provider *p, struct v
     return rc;
 }
 
+/* Of a login that nothing renews: its end, or back to what its box says when it was but doubted. */
+static int renewal_without(struct vault *v, const struct vault_provider *p,
+                           struct vault_secret *secret)
+{
+    if (secret->expires_at - clock_unix_ms() < RENEWAL_URGENT_MS) {
+        renewal_give_up(v, p, secret);
+        (void)snprintf(secret->message, sizeof(secret->message),
+                       "the login at %s ran out, and it came without a token that renews it: "
+                       "connect again",
+                       p->label);
+    }
+    return renewal_store_at_last(v, p, secret);
+}
+
 static bool renewal_wanted(const struct vault_credential *c)
 {
     return c->method == VAULT_LOGIN && !c->reconnect && c->expires_at > 0 &&
@@ -164,8 +185,11 @@ static int renewal_one(struct vault *v, const struct vault_provider *p)
     }
     secret_init(&secret);
     int rc = secret_read(v, p->id, &secret, &e);
-    if (rc == 0 && secret.refresh.len > 0 && strcmp(secret.key_id, c.key_id) == 0) {
+    bool same = rc == 0 && strcmp(secret.key_id, c.key_id) == 0;
+    if (same && secret.refresh.len > 0) {
         rc = renewal_ask(v, p, &secret);
+    } else if (same && renewal_is_due(&c)) {
+        rc = renewal_without(v, p, &secret);
     }
     secret_done(&secret);
     return rc;

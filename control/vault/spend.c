@@ -121,10 +121,8 @@ static struct spend_need spend_need_of(struct vault *v, const struct spend_reque
     int64_t cost = prices_cost(&dearest, &t);
     ret->input_price = price.known ? rates.input : -1;
     ret->output_price = price.known ? rates.output : -1;
-    return (struct spend_need){.microusd = cost > 0 ? cost : 0,
-                               .tokens = t.input + t.output,
-                               .input_tokens = t.input,
-                               .price_known = price.known};
+    return (struct spend_need){
+        .microusd = cost > 0 ? cost : 0, .tokens = t.input + t.output, .price_known = price.known};
 }
 
 static void spend_refuse_budget(const struct spend_meter *m, const struct spend_need *need,

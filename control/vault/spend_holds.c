@@ -59,7 +59,6 @@ void spend_hold(struct vault_spend *s, const struct spend_task *t, const struct 
                              .app = t->app,
                              .microusd = need->microusd,
                              .tokens = need->tokens,
-                             .input_tokens = need->input_tokens,
                              .until_ms = clock_mono_ms() + SPEND_HOLD_MS};
     s->holds = h;
     s->hold_count++;

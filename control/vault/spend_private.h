@@ -56,7 +56,6 @@ struct spend_hold {
     struct ulid app;
     int64_t microusd;
     int64_t tokens;
-    int64_t input_tokens;
     int64_t until_ms;
 };
 
@@ -122,7 +121,6 @@ const char *spend_scope_text(enum budget_scope scope);
 struct spend_need {
     int64_t microusd; /* 0 when the price is unknown */
     int64_t tokens;
-    int64_t input_tokens;
     bool price_known;
 };
 
@@ -138,6 +136,8 @@ void spend_hold(struct vault_spend *s, const struct spend_task *t, const struct 
 void spend_held(const struct vault_spend *s, const struct spend_meter *m,
                 const struct spend_request *r, struct spend_need *ret);
 
+/* spend_settle.c: that request is stored, to be told to that connection. The lock is held. */
+void spend_note(struct vault_spend *s, uint64_t connection, int64_t n);
 /* spend_budgets.c */
 int spend_load_budgets(struct vault *v, struct err *e) MUST_CHECK;
 /* spend_store.c */

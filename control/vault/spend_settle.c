@@ -98,7 +98,7 @@ static void spend_enqueue(struct vault_spend *s, struct spend_entry *take_entry)
     (void)pthread_cond_signal(&s->work);
 }
 
-static void spend_note(struct vault_spend *s, uint64_t connection, int64_t n)
+void spend_note(struct vault_spend *s, uint64_t connection, int64_t n)
 {
     struct spend_noted *noted = mem_alloc(sizeof(*noted));
     *noted = (struct spend_noted){.next = s->noted, .connection = connection, .n = n};

@@ -43,10 +43,7 @@ static size_t spend_collect(struct vault_spend *s, struct usage_row rows[SPEND_B
 static void spend_drop_first(struct vault_spend *s)
 {
     struct spend_entry *entry = s->first;
-    struct spend_noted *noted = mem_alloc(sizeof(*noted));
-    *noted =
-        (struct spend_noted){.next = s->noted, .connection = entry->connection, .n = entry->row.n};
-    s->noted = noted;
+    spend_note(s, entry->connection, entry->row.n);
     s->first = entry->next;
     s->last = s->first ? s->last : NULL;
     s->queued--;

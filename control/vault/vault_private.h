@@ -169,9 +169,13 @@ int vault_load_keys(struct vault *v, struct err *e) MUST_CHECK;
 /* In the clear, for the broker, a check or a renewal only. ERR_NOT_FOUND. */
 int secret_read(struct vault *v, const char *provider, struct vault_secret *ret, struct err *e)
     MUST_CHECK;
-/* Seals and stores, then notes it and tells the proxy. With keys_lock held. */
+/* Seals and stores, then notes it and tells the proxy. With keys_lock held. ERR_NOT_FOUND: no such
+ * provider, ERR_IO, ERR_LIMIT. */
 int secret_write(struct vault *v, const char *provider, const struct vault_secret *secret,
                  struct err *e) MUST_CHECK;
+/* The same as vault_remove_key, with keys_lock held. */
+int secret_remove(struct vault *v, const char *provider, bool *ret_removed, struct err *e)
+    MUST_CHECK;
 void secret_init(struct vault_secret *s);
 void secret_done(struct vault_secret *s);
 /* May that become the value of a header: visible ASCII? */

@@ -3,6 +3,7 @@
  */
 #include "control/store/settings.h"
 #include "control/store/tasks.h"
+#include "control/vault/outgoing.h"
 #include "control/vault/vault_private.h"
 #include "lib/fd.h"
 #include "lib/mem.h"
@@ -471,6 +472,108 @@ static void a_grant_says_where_the_cost_stands(void **state)
     assert_int_equal(costs, 1);
 }
 
+/* ---- logins and words of providers ---- */
+
+static void import_claude_login(int64_t expires_at)
+{
+    BUF_AUTO(told, 100);
+    BUF_AUTO(text, 300);
+    buf_printf(&text, "{\"claudeAiOauth\":{\"accessToken\":\"oat-1\",\"expiresAt\":%lld}}",
+               (long long)expires_at);
+    OK(vault_import(vault, vault_agent_find(vault, STR("claude-code")), buf_str(&text), &told, &e));
+}
+
+static struct vault_credential wait_credential(bool reconnect, int64_t expires_at)
+{
+    struct vault_credential c = vault_credential_get(vault, "anthropic");
+    for (int i = 0; i < 1000 && (c.reconnect != reconnect || c.expires_at != expires_at); i++) {
+        clock_sleep_ms(10);
+        c = vault_credential_get(vault, "anthropic");
+    }
+    assert_int_equal(c.reconnect, reconnect);
+    assert_int_equal(c.expires_at, expires_at);
+    return c;
+}
+
+/* Else its tasks would wait for a renewal that never comes. */
+static void a_login_that_nothing_renews_ends(void **state)
+{
+    int64_t over = clock_unix_ms() - 1000;
+    (void)state;
+    start();
+    import_claude_login(over);
+    struct vault_credential c = wait_credential(true, over);
+    assert_non_null(strstr(c.message, "connect again"));
+    assert_false(vault_has_key(vault, "anthropic"));
+    stop();
+    start();
+    assert_true(vault_credential_get(vault, "anthropic").reconnect);
+}
+
+static void a_doubted_login_that_nothing_renews_stays(void **state)
+{
+    int64_t later = clock_unix_ms() + INT64_C(86400000);
+    (void)state;
+    start();
+    import_claude_login(later);
+    renewal_doubt(vault, "anthropic");
+    (void)wait_credential(false, later);
+    assert_true(vault_has_key(vault, "anthropic"));
+}
+
+static void words_show_no_part_of_a_key(void **state)
+{
+    struct outgoing_answer answer = {.status = 401};
+    char out[201];
+    (void)state;
+    buf_init(&answer.body, 1000);
+    buf_printf(&answer.body, "{\"error\":{\"message\":\"%0190d%s\"}}", 0, KEY);
+    check_words(&answer, STR(KEY), out, sizeof(out));
+    test_str(str_of(out), "");
+    check_words(&answer, STR("another"), out, sizeof(out));
+    assert_int_equal(strlen(out), 200);
+    outgoing_done(&answer);
+}
+
+/* ---- providers of the owner's own ---- */
+
+static void own_provider_that_goes_is_told(void **state)
+{
+    struct vault_own_provider own = {.id = "ollama",
+                                     .kind = "openai-compatible",
+                                     .label = "Ollama",
+                                     .base_url = "http://127.0.0.1:11434/v1",
+                                     .default_model = "",
+                                     .keyless = true};
+    BUF_AUTO(in, FRAMES);
+    struct record r;
+    (void)state;
+    start();
+    int fd AUTOCLOSE = dial();
+    OK(vault_provider_set(vault, &own, &e));
+    OK(record_recv(fd, &in, &r, WAIT, &e));
+    assert_true(record_is(&r, "changed"));
+    OK(vault_provider_remove(vault, "ollama", &e));
+    buf_reset(&in);
+    OK(record_recv(fd, &in, &r, WAIT, &e));
+    assert_true(record_is(&r, "changed"));
+    REFUSED(vault_set_key(vault, "ollama", STR(KEY), &e), ERR_NOT_FOUND);
+}
+
+static void an_own_provider_that_is_not_stored_is_none(void **state)
+{
+    struct vault_own_provider own = {.id = "ollama",
+                                     .kind = "openai-compatible",
+                                     .label = "Ollama",
+                                     .base_url = "http://127.0.0.1:11434/v1",
+                                     .default_model = ""};
+    (void)state;
+    start();
+    OK(db_write(db, NULL, &e, "DROP TABLE provider", ""));
+    assert_int_equal(vault_provider_set(vault, &own, &e), -1);
+    assert_null(vault_provider_find(vault, STR("ollama")));
+}
+
 static void the_broker_hangs_up_on_rubbish(void **state)
 {
     static const char *const rubbish[] = {"\xff\xff\xff\xff", "\0\0\0\1x",
@@ -508,6 +611,11 @@ int main(void)
         TEST(the_broker_gives_the_key_for_the_token_only),
         TEST(a_keyless_agent_gets_its_provider_without_a_header),
         TEST(a_grant_says_where_the_cost_stands),
+        TEST(a_login_that_nothing_renews_ends),
+        TEST(a_doubted_login_that_nothing_renews_stays),
+        TEST(words_show_no_part_of_a_key),
+        TEST(own_provider_that_goes_is_told),
+        TEST(an_own_provider_that_is_not_stored_is_none),
         TEST(the_broker_hangs_up_on_rubbish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -200,11 +200,31 @@ static void the_owners_price_wins_and_can_be_taken_back(void **state)
     assert_false(prices_find(vault, STR("openai"), STR("home-made")).known);
     OK(vault_price_set(vault, &any, &e));
     assert_true(prices_find(vault, STR("openai"), STR("home-made")).known);
+    any.provider = "anthropic";
+    OK(vault_price_set(vault, &any, &e));
+    assert_int_equal(prices_find(vault, CLAUDE, MODEL).rates.input, 2000000);
     own.provider = "nobody";
     REFUSED(vault_price_set(vault, &own, &e), ERR_NOT_FOUND);
     own.provider = "openai";
     own.input = -1;
     REFUSED(vault_price_set(vault, &own, &e), ERR_INVALID);
+}
+
+/* The last of them can still be changed. */
+static void prices_of_ones_own_are_counted(void **state)
+{
+    char model[32];
+    struct price_row own = {.provider = "openai", .model = model};
+    (void)state;
+    for (int i = 0; i < 512; i++) {
+        (void)snprintf(model, sizeof(model), "m-%d", i);
+        OK(i < 511 ? prices_put(db, &own, &e) : vault_price_set(vault, &own, &e));
+    }
+    own.input = 3;
+    OK(vault_price_set(vault, &own, &e));
+    assert_int_equal(prices_find(vault, STR("openai"), str_of(model)).rates.input, 3);
+    own.model = "one-more";
+    REFUSED(vault_price_set(vault, &own, &e), ERR_LIMIT);
 }
 
 /* ---- budgets ---- */
@@ -600,6 +620,7 @@ int main(void)
         TEST(a_fraction_is_rounded_up_and_hostile_figures_are_bounded),
         TEST(a_long_prompt_costs_more_where_the_provider_says_so),
         TEST(the_owners_price_wins_and_can_be_taken_back),
+        TEST(prices_of_ones_own_are_counted),
         TEST(without_a_budget_everything_is_admitted),
         TEST(a_task_stops_at_its_tokens),
         TEST(a_task_stops_at_its_money),
