@@ -107,9 +107,13 @@ bool api_drop_key(struct api *api, struct http_request *r, struct http_response 
 void api_provider_error(struct http_response *p, struct err *e);
 void api_provider_event(struct api *api, const struct http_request *r, const char *kind,
                         const char *provider);
-/* Appends what was spent, as counters. */
+
+/* ---- what one file renders in the answer of another ---- */
+
+/* Appends what was spent, as counters (usage.c). */
 void api_metrics_usage(struct api *api, struct arena *a, struct buf *out);
-/* Do the processes of that sandbox run with something else than what is stored? */
+/* Do the processes of that sandbox run with something else than what is stored?
+ * (app_config.c) */
 bool api_config_changed(const struct api *api, const struct ulid *app, const struct ulid *sandbox);
 
 /* ---- handlers, by file ---- */

@@ -126,10 +126,13 @@ int sandbox_apply_config(struct sandbox_service *s, const struct ulid *id, int64
     {
         LOCK_GUARD(&s->lock);
         struct sandbox *b = table_live(s, id);
-        if (!b || !b->connected || b->config_version == *ret_version) {
-            return 0; /* in force, or its next hello brings it */
+        if (!b || (b->connected && b->config_version == *ret_version)) {
+            return 0;
         }
         b->config_wanted = *ret_version;
+        if (!b->connected) {
+            return 0; /* its next hello brings it */
+        }
         t.takes_config = true;
         t.in_force = b->config_version;
         t.wanted = b->config_wanted;

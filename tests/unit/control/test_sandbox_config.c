@@ -229,6 +229,24 @@ static void one_that_was_lost_is_applied_at_the_next_hello(void **state)
     assert_int_equal(sandbox_config_outcome(&service, &box->id, version), SANDBOX_DONE);
 }
 
+static void one_that_is_away_for_a_moment_gets_it_at_its_next_hello(void **state)
+{
+    BUF_AUTO(out, 1 << 17);
+    int64_t version = 0;
+    (void)state;
+    (void)hello(true, NULL, &out);
+    phase("running", "1");
+    set("KEY", "secret-two", APP_CONFIG_RUNTIME);
+    sandbox_disconnected(&service, &box->id);
+    assert_int_equal(sandbox_apply_config(&service, &box->id, &version, &e), 0);
+    assert_int_equal(told.len, 0);
+    assert_int_equal(sandbox_config_outcome(&service, &box->id, version), SANDBOX_PENDING);
+    struct record r = hello(true, "1", &out);
+    assert_true(str_is(record_get(&r, "secret"), "KEY=secret-two"));
+    phase("running", "2");
+    assert_int_equal(sandbox_config_outcome(&service, &box->id, version), SANDBOX_DONE);
+}
+
 static void without_its_config_nothing_starts(void **state)
 {
     BUF_AUTO(frames, 4096);
@@ -257,6 +275,7 @@ int main(void)
         WITH_BOX(a_change_is_masked_at_once_and_applied_when_asked),
         WITH_BOX(what_runs_may_be_ahead_of_a_backup),
         WITH_BOX(one_that_was_lost_is_applied_at_the_next_hello),
+        WITH_BOX(one_that_is_away_for_a_moment_gets_it_at_its_next_hello),
         WITH_BOX(without_its_config_nothing_starts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
