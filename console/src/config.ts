@@ -175,6 +175,7 @@ function item_view(app_id: string, first: ConfigItem, changed: () => void): Item
 export function app_config_card(app_id: string): ConfigCard {
     let sandbox_id: string | null = null;
     const problem = problem_box();
+    const apply_problem = problem_box(); /* its own: a poll that works clears the other */
     const said = notice();
     const views = new Map<string, ItemView>();
     const list = h("ul", { class: "config-list" });
@@ -185,7 +186,7 @@ export function app_config_card(app_id: string): ConfigCard {
         "Changed since the app's processes started: they run with what was there before.",
     );
     const apply = action_button("Apply: restart the processes", "Restarting …", "primary small", async () => {
-        problem.clear();
+        apply_problem.clear();
         said.clear();
         try {
             const after = await api_post<Sandbox>(`/v1/sandboxes/${sandbox_id}/apply-config`);
@@ -195,7 +196,7 @@ export function app_config_card(app_id: string): ConfigCard {
                     : "The app's processes run with it now.",
             );
         } catch (error) {
-            problem.show(problem_of("apply the config", error));
+            apply_problem.show(problem_of("apply the config", error));
         }
         poller.now();
     });
@@ -249,6 +250,7 @@ export function app_config_card(app_id: string): ConfigCard {
             { class: "card app-config", "aria-labelledby": "app-config-title" },
             h("h2", { id: "app-config-title" }, "Config"),
             problem.element,
+            apply_problem.element,
             said.element,
             body,
             h("div", { class: "actions" }, add.button),

@@ -81,10 +81,14 @@ function text_input(value: string, max: number, extra: Record<string, string> = 
     return input;
 }
 
-/* `before`: the one that is changed, null for a new one. `done` gets its label. */
+/*
+ * `before`: the one that is changed, null for a new one. `taken`: is there one of that id? A new
+ * one would take its place, and get its key. `done` gets the label.
+ */
 export function own_form(
     kinds: ProviderKind[],
     before: Provider | null,
+    taken: (id: string) => boolean,
     done: (label: string) => void,
 ): ConnectForm {
     const problem = problem_box();
@@ -117,6 +121,7 @@ export function own_form(
     const known = (): Known | undefined => KNOWN.find((one) => one.label === what.value);
     const kind = (): string => before?.kind ?? known()?.kind ?? what.value;
     const id = (): string => before?.id ?? provider_id_of_label(label.value);
+    let stored = before?.id ?? ""; /* this form's own: its key may be refused, and typed again */
     function tell(): void {
         set_text(
             url_hint,
@@ -154,6 +159,15 @@ export function own_form(
             label.focus();
             return;
         }
+        if (new_id !== stored && taken(new_id)) {
+            problem.show({
+                what: "The provider was not stored.",
+                why: `The name ${new_id} is taken.`,
+                next: "Give it another one, or edit the provider that has it.",
+            });
+            label.focus();
+            return;
+        }
         try {
             await api_put(`/v1/providers/${new_id}`, {
                 kind: kind(),
@@ -162,6 +176,7 @@ export function own_form(
                 keyless: keyless.input.checked,
                 ...(model.value.trim() === "" ? {} : { default_model: model.value.trim() }),
             });
+            stored = new_id;
             if (!before && !keyless.input.checked && key.value.trim() !== "") {
                 await api_post(`/v1/providers/${new_id}/api-key`, { api_key: key.value.trim() });
             }

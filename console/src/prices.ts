@@ -274,9 +274,10 @@ export function price_panel(load_providers: () => Promise<Provider[]>): PricePan
     }
     words.addEventListener("input", render);
     provider.addEventListener("change", render);
+    let loaded = Promise.resolve();
     const see = toggle("Show the prices", "plain small", body, () => {
         set_text(see.button, "Hide the prices");
-        void load();
+        loaded = load();
     });
     see.button.addEventListener("click", () =>
         set_text(see.button, see.is_open() ? "Hide the prices" : "Show the prices"),
@@ -301,7 +302,7 @@ export function price_panel(load_providers: () => Promise<Provider[]>): PricePan
         },
         set_price(model, of) {
             see.set(true);
-            void load().then(() => {
+            void loaded.then(() => {
                 edit(of === undefined ? { model } : { model, provider: of });
             });
         },

@@ -216,7 +216,7 @@ function own_parts(
 } {
     const panel = h("div", { class: "ways" });
     const edit = toggle("Edit", "plain small", panel, () => {
-        const form = own_form(context.kinds(), provider(), () => {
+        const form = own_form(context.kinds(), provider(), () => false, () => {
             edit.set(false);
             say("Changed.");
             context.changed();
@@ -269,7 +269,7 @@ export function provider_panel(context: ProviderContext): ProviderPanel {
     const added = notice();
     const place = h("div", { class: "card ways" });
     const add = toggle("Add a provider of your own", "plain", place, () => {
-        const form = own_form(context.kinds(), null, (label) => {
+        const form = own_form(context.kinds(), null, (id) => rows.has(id), (label) => {
             add.set(false);
             added.say(`${label} is there. A task may use its models now.`);
             context.changed();

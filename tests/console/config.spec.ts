@@ -108,6 +108,18 @@ test("what cannot be is said in the server's words", async () => {
     await expect_nowhere("typed-and-left");
 });
 
+test("an apply that is refused says so until the next try", async () => {
+    await page.route("**/apply-config", (route) =>
+        route.fulfill({ status: 409, json: { error: { code: "conflict", message: "stop and start it" } } }),
+    );
+    await card().getByRole("button", { name: "Apply" }).click();
+    await expect(card().getByRole("alert")).toContainText("stop and start it");
+    await page.waitForResponse(/\/config$/);
+    await page.waitForResponse(/\/config$/);
+    await expect(card().getByRole("alert")).toContainText("stop and start it");
+    await page.unroute("**/apply-config");
+});
+
 test("one press applies it, and the app has it", async () => {
     await card().getByRole("button", { name: "Apply" }).click();
     await expect(card()).toContainText("run with it now", { timeout: 60_000 });

@@ -250,6 +250,16 @@ test("a server of one's own: what to type is filled in, and it can be changed an
     await expect(own).toContainText("Connected");
     await expect(own).toContainText(`${model_url}/own/v1 · default model home-1`);
     await nothing_secret_is_left();
+    /* A second one of that name would take the first one's place, and its key. */
+    await page.getByRole("button", { name: "Add a provider of your own" }).click();
+    await page.getByLabel("What is it?").selectOption({ label: "Another OpenAI-compatible server" });
+    await page.getByLabel("Name", { exact: true }).fill("At home");
+    await page.getByLabel("Base URL").fill(`${model_url}/elsewhere/v1`);
+    await page.getByRole("button", { name: "Add provider" }).click();
+    await expect(page.getByRole("alert").filter({ hasText: "The name at-home is taken" })).toBeVisible();
+    await page.getByRole("button", { name: "Add a provider of your own" }).click();
+    await page.reload();
+    await expect(own).toContainText(`${model_url}/own/v1 · default model home-1`);
     await own.getByRole("button", { name: "Edit: At home" }).click();
     await own.getByLabel("Default model").fill("home-2");
     await own.getByRole("button", { name: "Save" }).click();
