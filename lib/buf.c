@@ -24,6 +24,14 @@ void buf_done(struct buf *b)
     buf_init(b, b->max);
 }
 
+void buf_wipe(struct buf *b)
+{
+    if (b->cap > 0) {
+        mem_wipe(b->ptr, b->cap);
+    }
+    buf_done(b);
+}
+
 void buf_reset(struct buf *b)
 {
     b->len = 0;

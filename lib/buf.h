@@ -25,6 +25,8 @@ struct buf {
 void buf_init(struct buf *b, size_t max);
 /* Frees the memory; the buffer may be used again. */
 void buf_done(struct buf *b);
+/* The same for one that held a secret: its memory is overwritten first. */
+void buf_wipe(struct buf *b);
 /* Empties it, keeps the memory, clears failed. */
 void buf_reset(struct buf *b);
 
@@ -70,4 +72,7 @@ char *buf_take(struct buf *b) __attribute__((warn_unused_result));
 /* struct buf b BUF_AUTO(65536); declares and initialises, freed at scope end. */
 #define BUF_AUTO(name, maximum) \
     struct buf name __attribute__((cleanup(buf_done))) = {.max = (maximum), .ptr = buf_empty_}
+/* The same for what holds a secret. */
+#define BUF_WIPED(name, maximum) \
+    struct buf name __attribute__((cleanup(buf_wipe))) = {.max = (maximum), .ptr = buf_empty_}
 extern char buf_empty_[1];

@@ -193,10 +193,7 @@ void mask_stream_init(struct mask_stream *s)
 
 void mask_stream_done(struct mask_stream *s)
 {
-    if (s->held.cap > 0) {
-        mem_wipe(s->held.ptr, s->held.cap);
-    }
-    buf_done(&s->held);
+    buf_wipe(&s->held);
     buf_done(&s->marks);
     s->state = MASK_ROOT;
     s->in_value = false;

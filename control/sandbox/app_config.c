@@ -13,14 +13,6 @@
 
 #define CONFIG_FRAME_BYTES (RECORD_FRAME_MAX + 64)
 
-void config_wipe_frames(struct buf *frames)
-{
-    if (frames->cap > 0) {
-        mem_wipe(frames->ptr, frames->cap);
-    }
-    buf_done(frames);
-}
-
 int config_add(struct sandbox_service *s, const struct config_target *t, struct record_writer *w,
                int64_t *ret_sent, struct err *e)
 {
@@ -39,8 +31,7 @@ int config_add(struct sandbox_service *s, const struct config_target *t, struct 
 static int config_send(struct sandbox_service *s, const struct ulid *id,
                        const struct config_target *t, struct err *e)
 {
-    struct buf frames __attribute__((cleanup(config_wipe_frames))) = {.max = CONFIG_FRAME_BYTES,
-                                                                      .ptr = buf_empty_};
+    BUF_WIPED(frames, CONFIG_FRAME_BYTES);
     struct record_writer w = record_begin(&frames, "configure");
     int64_t sent = -1;
 

@@ -283,7 +283,6 @@ struct config_target {
  * under the lock; the caller wipes the record's buffer. */
 int config_add(struct sandbox_service *s, const struct config_target *t, struct record_writer *w,
                int64_t *ret_sent, struct err *e) MUST_CHECK;
-void config_wipe_frames(struct buf *frames);
 /* Under the lock: the rest of that record. */
 void reports_configure(const struct sandbox_service *s, const struct sandbox *b,
                        struct record_writer *w);

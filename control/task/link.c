@@ -168,19 +168,9 @@ static void link_take_place(struct channel *c, struct link *link)
     }
 }
 
-/* It holds what the owner gave the app. */
-static void link_wipe(struct buf *b)
-{
-    if (b->cap > 0) {
-        mem_wipe(b->ptr, b->cap);
-    }
-    buf_done(b);
-}
-
 static int link_hello(struct channel *c, struct link *link, const struct record *r)
 {
-    struct buf configure
-        __attribute__((cleanup(link_wipe))) = {.max = 2 * RECORD_FRAME_MAX, .ptr = buf_empty_};
+    BUF_WIPED(configure, 2 * RECORD_FRAME_MAX); /* it holds what the owner gave the app */
     uint64_t protocol = 0;
     struct err e;
     if (!record_get_u64(r, "protocol", 1000, &protocol) || protocol != RECORD_PROTOCOL) {

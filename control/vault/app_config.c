@@ -16,18 +16,6 @@
 #define CONFIG_PAIR_BYTES  (APP_CONFIG_KEY_BYTES_MAX + 1 + APP_CONFIG_VALUE_BYTES_MAX)
 #define CONFIG_ARENA_BYTES (1024L * 1024)
 
-static void config_wipe(struct buf *b)
-{
-    if (b->cap > 0) {
-        mem_wipe(b->ptr, b->cap);
-    }
-    buf_done(b);
-}
-
-#define CONFIG_VALUE(name) \
-    struct buf name        \
-        __attribute__((cleanup(config_wipe))) = {.max = CONFIG_PAIR_BYTES, .ptr = buf_empty_}
-
 /* What a box is bound to: a value cannot be moved to another app or key. */
 static const char *config_row_name(const struct ulid *app, const char *key,
                                    char out[CONFIG_ROW_BYTES])
@@ -62,7 +50,7 @@ static int config_item(const struct vault *v, const struct ulid *app,
                        const struct app_config_row *row, struct arena *a,
                        struct app_config_item *ret, struct err *e)
 {
-    CONFIG_VALUE(value);
+    BUF_WIPED(value, CONFIG_PAIR_BYTES);
 
     if (config_open(v, app, row, &value, e) != 0) {
         return -1;
@@ -200,7 +188,7 @@ static int config_store(const struct config_edit *edit, struct app_config_row *r
 
 static int config_set(const struct config_edit *edit, bool *ret_changed, struct err *e)
 {
-    CONFIG_VALUE(old);
+    BUF_WIPED(old, CONFIG_PAIR_BYTES);
     struct str value = {"", 0};
     const struct app_config_change *c = edit->change;
     const struct app_config_row *before = edit->before;
@@ -274,7 +262,7 @@ static int config_open_each(struct vault *v, const struct ulid *app,
                             struct err *e)
 {
     for (size_t i = 0; i < rows->count; i++) {
-        CONFIG_VALUE(value);
+        BUF_WIPED(value, CONFIG_PAIR_BYTES);
 
         if (config_open(v, app, &rows->items[i], &value, e) != 0) {
             return -1;
@@ -304,7 +292,7 @@ static int config_each(struct vault *v, const struct ulid *app, config_fn fn, vo
 static void config_add_pair(struct record_writer *w, const char *field, const char *key,
                             struct str value)
 {
-    CONFIG_VALUE(pair);
+    BUF_WIPED(pair, CONFIG_PAIR_BYTES);
 
     buf_puts(&pair, key);
     buf_putc(&pair, '=');

@@ -25,14 +25,6 @@ static char *keys_path(const struct vault *v, const char *provider, char out[PAT
     return paths_join(out, v->config->data_dir, rest);
 }
 
-static void keys_wipe(struct buf *b)
-{
-    if (b->cap > 0) {
-        mem_wipe(b->ptr, b->cap);
-    }
-    buf_done(b);
-}
-
 void secret_init(struct vault_secret *s)
 {
     *s = (struct vault_secret){.method = VAULT_NO_KEY};
@@ -42,8 +34,8 @@ void secret_init(struct vault_secret *s)
 
 void secret_done(struct vault_secret *s)
 {
-    keys_wipe(&s->key);
-    keys_wipe(&s->refresh);
+    buf_wipe(&s->key);
+    buf_wipe(&s->refresh);
 }
 
 bool secret_is_plain(struct str key)
@@ -109,7 +101,7 @@ static int secret_read_json(struct str plain, struct vault_secret *ret, struct e
 
 int secret_read(struct vault *v, const char *provider, struct vault_secret *ret, struct err *e)
 {
-    BUF_AUTO(plain, KEYS_PLAIN_BYTES_MAX);
+    BUF_WIPED(plain, KEYS_PLAIN_BYTES_MAX);
     char path[PATHS_MAX];
     char *box AUTOFREE = NULL;
     size_t len = 0;
@@ -119,9 +111,6 @@ int secret_read(struct vault *v, const char *provider, struct vault_secret *ret,
     int rc =
         crypto_open(&v->master, VAULT_PURPOSE_KEY, provider, str_trim(str_n(box, len)), &plain, e);
     rc = rc == 0 ? secret_read_json(buf_str(&plain), ret, e) : rc;
-    if (plain.cap > 0) {
-        mem_wipe(plain.ptr, plain.cap);
-    }
     return rc;
 }
 
@@ -155,7 +144,7 @@ static void keys_note(struct vault *v, const char *provider, const struct vault_
 int secret_write(struct vault *v, const char *provider, const struct vault_secret *secret,
                  struct err *e)
 {
-    BUF_AUTO(plain, KEYS_PLAIN_BYTES_MAX);
+    BUF_WIPED(plain, KEYS_PLAIN_BYTES_MAX);
     BUF_AUTO(box, VAULT_BOX_BYTES_MAX);
     char path[PATHS_MAX];
     /* A box without its provider would be found by nobody, but by the next one of that name. */
@@ -165,11 +154,7 @@ int secret_write(struct vault *v, const char *provider, const struct vault_secre
     secret_write_json(secret, &plain);
     crypto_seal(&v->master, VAULT_PURPOSE_KEY, provider, buf_str(&plain), &box);
     buf_putc(&box, '\n');
-    bool fits = buf_ok(&plain) && buf_ok(&box);
-    if (plain.cap > 0) {
-        mem_wipe(plain.ptr, plain.cap);
-    }
-    if (!fits) {
+    if (!buf_ok(&plain) || !buf_ok(&box)) {
         return err_set(e, ERR_LIMIT, 0, "the key of %s is too long", provider);
     }
     if (fd_write_file(keys_path(v, provider, path), buf_str(&box), 0600, e) != 0) {

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-#include "lib/mem.h"
 #include "lib/proc.h"
 #include "lib/record.h"
 
@@ -93,10 +92,7 @@ static int outgoing_run(const struct outgoing_request *q, const struct buf *in,
     } else if (rc == 0) {
         rc = outgoing_take(&out, ret, e);
     }
-    if (out.cap > 0) {
-        mem_wipe(out.ptr, out.cap);
-    }
-    buf_done(&out);
+    buf_wipe(&out);
     buf_done(&words);
     return rc;
 }
@@ -104,7 +100,7 @@ static int outgoing_run(const struct outgoing_request *q, const struct buf *in,
 int outgoing_perform(const struct outgoing_request *request, struct outgoing_answer *ret,
                      struct err *e)
 {
-    BUF_AUTO(in, RECORD_FRAME_MAX + 4);
+    BUF_WIPED(in, RECORD_FRAME_MAX + 4);
     ret->status = 0;
     buf_init(&ret->body, request->answer_max);
     if (atomic_fetch_add(&outgoing_running, 1) >= OUTGOING_MAX) {
@@ -115,17 +111,11 @@ int outgoing_perform(const struct outgoing_request *request, struct outgoing_ans
     }
     int rc = outgoing_write(request, &in, e);
     rc = rc == 0 ? outgoing_run(request, &in, ret, e) : rc;
-    if (in.cap > 0) {
-        mem_wipe(in.ptr, in.cap);
-    }
     (void)atomic_fetch_sub(&outgoing_running, 1);
     return rc;
 }
 
 void outgoing_done(struct outgoing_answer *a)
 {
-    if (a->body.cap > 0) {
-        mem_wipe(a->body.ptr, a->body.cap);
-    }
-    buf_done(&a->body);
+    buf_wipe(&a->body);
 }

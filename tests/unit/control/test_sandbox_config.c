@@ -19,7 +19,7 @@ static void on_tell(void *ctx, const struct ulid *id, struct buf *frames)
     (void)ctx;
     assert_true(ulid_eq(id, &box->id));
     buf_add_str(&told, buf_str(frames));
-    config_wipe_frames(frames);
+    buf_wipe(frames);
 }
 
 static void on_changed(void *ctx, const struct ulid *id)

@@ -99,12 +99,26 @@ static void test_take(void **state)
     buf_done(&b);
 }
 
+/* What was in freed memory cannot be looked at; that it may be used again can. */
+static void test_wipe(void **state)
+{
+    (void)state;
+    BUF_WIPED(b, 100);
+    buf_wipe(&b);
+    buf_puts(&b, "a secret");
+    buf_wipe(&b);
+    test_buf(&b, "");
+    buf_puts(&b, "and another");
+    test_buf(&b, "and another");
+    assert_int_equal(b.max, 100);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_append),  cmocka_unit_test(test_maximum),
         cmocka_unit_test(test_reserve), cmocka_unit_test(test_printf_at_the_edge),
-        cmocka_unit_test(test_take),
+        cmocka_unit_test(test_take),    cmocka_unit_test(test_wipe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
