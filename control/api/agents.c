@@ -6,7 +6,6 @@
 #define AGENT_CODE_BYTES_MAX   4096
 #define AGENT_IMPORT_BYTES_MAX 49152
 #define AGENT_URL_MAX          4096
-#define AGENT_LOGIN_S          900
 
 static void agents_render_providers(struct json_writer *w, struct api *api,
                                     const struct vault_agent *agent, bool *ret_ready)
@@ -161,7 +160,7 @@ void api_agents_login_start(struct http_request *r, struct http_response *p, voi
     json_begin(&w, &p->body);
     json_object(&w, NULL);
     json_str(&w, "authorize_url", buf_str(&url));
-    json_int(&w, "expires_in_s", AGENT_LOGIN_S);
+    json_int(&w, "expires_in_s", VAULT_LOGIN_S);
     json_text(&w, "note", "not tried with the real one");
     json_object_end(&w);
     api_json(p, 200);

@@ -3,10 +3,11 @@
  */
 #include "control/api/api.h"
 
-#define BUDGET_MICROUSD_MAX INT64_C(1000000000000)
-#define BUDGET_TOKENS_MAX   INT64_C(1000000000000)
-#define PRICE_RATE_MAX      INT64_C(1000000000)
-#define PRICE_TEXT_MAX      200
+#define BUDGET_MICROUSD_MAX   INT64_C(1000000000000)
+#define BUDGET_TOKENS_MAX     INT64_C(1000000000000)
+#define PRICE_RATE_MAX        INT64_C(1000000000)
+#define PRICE_TEXT_MAX        200
+#define PRICE_EVENT_BYTES_MAX 4096 /* both texts escaped in full */
 
 /* ---- budgets ---- */
 
@@ -244,6 +245,22 @@ static bool prices_rate(const struct json_value *body, const char *key, int64_t 
     return api_opt_int(body, key, 0, PRICE_RATE_MAX, ret, p);
 }
 
+/* Who changes a price changes what a budget in money lets through. Provider and model may hold
+ * quotes. */
+static void prices_event(struct api *api, struct http_request *r, const char *kind,
+                         const char *provider, const char *model)
+{
+    BUF_AUTO(payload, PRICE_EVENT_BYTES_MAX);
+    struct json_writer w;
+    json_begin(&w, &payload);
+    json_object(&w, NULL);
+    json_text(&w, "provider", provider);
+    json_text(&w, "model", model);
+    json_object_end(&w);
+    events_add(api->db,
+               &(struct event_row){.kind = kind, .actor = r->actor, .payload = payload.ptr});
+}
+
 void api_prices_put(struct http_request *r, struct http_response *p, void *ctx)
 {
     static const char *const allowed[] = {"provider",    "model",        "input", "output",
@@ -277,6 +294,7 @@ void api_prices_put(struct http_request *r, struct http_response *p, void *ctx)
         http_error_from(p, &e);
         return;
     }
+    prices_event(api, r, "price.changed", row.provider, row.model);
     json_begin(&w, &p->body);
     prices_render(&w, &row, true);
     api_json(p, 200);
@@ -286,14 +304,16 @@ void api_prices_delete(struct http_request *r, struct http_response *p, void *ct
 {
     struct api *api = ctx;
     struct err e = {0};
-    struct str provider = {"", 0};
-    struct str model = {"", 0};
-    (void)http_query(r, "provider", &provider);
-    (void)http_query(r, "model", &model);
-    if (vault_price_remove(api->vault, arena_str(r->arena, provider), arena_str(r->arena, model),
-                           &e) != 0) {
+    struct str asked = {"", 0};
+    (void)http_query(r, "provider", &asked);
+    const char *provider = arena_str(r->arena, asked);
+    asked = STR("");
+    (void)http_query(r, "model", &asked);
+    const char *model = arena_str(r->arena, asked);
+    if (vault_price_remove(api->vault, provider, model, &e) != 0) {
         http_error_from(p, &e);
         return;
     }
+    prices_event(api, r, "price.removed", provider, model);
     p->status = 204;
 }

@@ -12,7 +12,6 @@
 #include "lib/mem.h"
 #include "lib/thread.h"
 
-#define LOGIN_MS          900000
 #define LOGIN_TIMEOUT_MS  30000
 #define LOGIN_RANDOM      32
 #define LOGIN_BODY_MAX    32768
@@ -168,7 +167,7 @@ int vault_login_start(struct vault *v, const char *provider, struct buf *ret_url
     (void)snprintf(login->provider, sizeof(login->provider), "%s", p->id);
     login_random(login->state, sizeof(login->state));
     login_random(login->verifier, sizeof(login->verifier));
-    login->until_ms = clock_mono_ms() + LOGIN_MS;
+    login->until_ms = clock_mono_ms() + VAULT_LOGIN_S * 1000;
     login_url(p->oauth, login, ret_url);
     return buf_ok(ret_url) ? 0 : err_set(e, ERR_INTERNAL, 0, "the address is too long");
 }

@@ -156,6 +156,7 @@ int vault_check_key(struct vault *v, const char *provider, struct str key, struc
  */
 int vault_import(struct vault *v, const struct vault_agent *agent, struct str text,
                  struct buf *ret_providers, struct err *e) MUST_CHECK;
+#define VAULT_LOGIN_S 900 /* a begun login is good for so long */
 /* Where the owner's browser goes for a login. ERR_INVALID: that provider has none. */
 int vault_login_start(struct vault *v, const char *provider, struct buf *ret_url, struct err *e)
     MUST_CHECK;

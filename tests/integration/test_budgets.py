@@ -232,6 +232,14 @@ def test_malformed_questions_about_usage_are_refused(metered, query):
     assert_error(metered.api.get(f"/v1/usage?{query}"), 400, "invalid_request")
 
 
+def test_the_events_of_prices_name_them(metered):
+    of = {"provider": "openai", "model": 'a "quoted" one'}
+    assert metered.api.call("PUT", "/v1/prices", {**of, "input": 0, "output": 0}).status_code == 200
+    assert metered.api.call("DELETE", "/v1/prices?provider=openai&model=a%20%22quoted%22%20one").status_code == 204
+    told = [(e["kind"], e["payload"]) for e in metered.events() if e["kind"].startswith("price.")]
+    assert told[:2] == [("price.removed", of), ("price.changed", of)], told  # newest first
+
+
 def test_the_events_of_budgets_name_them(metered):
     payloads = [json.loads(e["payload"]) if isinstance(e["payload"], str) else e["payload"] for e in metered.events() if e["kind"].startswith("budget.")]
     assert payloads and all("budget" in p for p in payloads)
