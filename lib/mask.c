@@ -200,14 +200,16 @@ void mask_stream_done(struct mask_stream *s)
 }
 
 /* One byte that is sure goes out. */
-static void mask_put(bool *in_value, bool is_value, char byte, struct buf *out)
+static void stream_put(struct mask_stream *s, bool is_value, char byte, struct buf *out)
 {
     if (!is_value) {
         buf_putc(out, byte);
-    } else if (!*in_value) {
+    } else if (s->keeps_length) {
+        buf_putc(out, '*');
+    } else if (!s->in_value) {
         buf_puts(out, MASK_TEXT);
     }
-    *in_value = is_value;
+    s->in_value = is_value;
 }
 
 /* Lets out all but the last `keep` bytes. */
@@ -216,7 +218,7 @@ static void stream_release(struct mask_stream *s, size_t keep, struct buf *out)
     size_t sure = s->held.len > keep ? s->held.len - keep : 0;
 
     for (size_t i = 0; i < sure; i++) {
-        mask_put(&s->in_value, s->marks.ptr[i] != 0, s->held.ptr[i], out);
+        stream_put(s, s->marks.ptr[i] != 0, s->held.ptr[i], out);
     }
     buf_consume(&s->held, sure);
     buf_consume(&s->marks, sure);
@@ -232,23 +234,27 @@ static void stream_step(struct mask_stream *s, const struct mask *m, size_t end)
     }
 }
 
-/* A piece that fits beside what is held already. */
-static void stream_piece(struct mask_stream *s, const struct mask *m, struct str piece,
-                         struct buf *out)
+/* Up to where no value can go on, at most so much as fits beside what is held already; returns the
+ * bytes taken. */
+static size_t stream_piece(struct mask_stream *s, const struct mask *m, struct str piece,
+                           struct buf *out)
 {
-    if (!buf_reserve(&s->held, piece.len) || !buf_reserve(&s->marks, piece.len)) {
-        /* No memory: rather nothing than a value. */
-        buf_reset(&s->held);
-        buf_reset(&s->marks);
-        s->state = MASK_ROOT;
-        return;
-    }
-    for (size_t i = 0; i < piece.len; i++) {
-        buf_putc(&s->held, piece.ptr[i]);
+    size_t taken = 0;
+
+    do {
+        if (!buf_reserve(&s->held, 1) || !buf_reserve(&s->marks, 1)) {
+            /* No memory: rather nothing than a value. */
+            buf_reset(&s->held);
+            buf_reset(&s->marks);
+            s->state = MASK_ROOT;
+            return piece.len;
+        }
+        buf_putc(&s->held, piece.ptr[taken++]);
         buf_putc(&s->marks, 0);
         stream_step(s, m, s->held.len);
-    }
+    } while (taken < piece.len && s->state != MASK_ROOT);
     stream_release(s, m->nodes[s->state].depth, out);
+    return taken;
 }
 
 /* The bytes at the front that begin no value: most text is that. */
@@ -279,14 +285,16 @@ void mask_stream_feed(struct mask_stream *s, const struct mask *m, struct str by
     }
     while (bytes.len > 0) {
         size_t plain = s->held.len == 0 ? mask_plain(m, bytes) : 0;
-        size_t take = bytes.len - plain < MASK_VALUE_BYTES ? bytes.len - plain : MASK_VALUE_BYTES;
 
         if (plain > 0) {
             buf_add(out, bytes.ptr, plain);
             s->in_value = false;
+            bytes = str_cut(bytes, plain, bytes.len);
         }
-        stream_piece(s, m, str_cut(bytes, plain, plain + take), out);
-        bytes = str_cut(bytes, plain + take, bytes.len);
+        if (bytes.len > 0) {
+            size_t taken = stream_piece(s, m, str_cut(bytes, 0, MASK_VALUE_BYTES), out);
+            bytes = str_cut(bytes, taken, bytes.len);
+        }
     }
 }
 

@@ -39,9 +39,10 @@ void mask_json(const struct mask *m, struct str json, struct buf *out);
 /* Text that comes in pieces. What may be the beginning of a value waits for what follows. */
 struct mask_stream {
     uint32_t state;
-    bool in_value;    /* the last byte that went out was masked */
-    struct buf held;  /* may be the beginning of a value */
-    struct buf marks; /* beside each byte of it: 1 when it is part of a value */
+    bool keeps_length; /* the owner's: a '*' for each byte of a value, where lengths are promised */
+    bool in_value;     /* the last byte that went out was masked */
+    struct buf held;   /* may be the beginning of a value */
+    struct buf marks;  /* beside each byte of it: 1 when it is part of a value */
 };
 
 void mask_stream_init(struct mask_stream *s);

@@ -116,6 +116,52 @@ static void json_mask_string(const struct mask *m, struct str raw, struct buf *o
     mem_wipe(plain.ptr, plain.cap);
 }
 
+static bool json_is_of_number(char c)
+{
+    return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
+}
+
+static size_t json_number_len(struct str text)
+{
+    size_t len = 0;
+
+    while (len < text.len && json_is_of_number(text.ptr[len])) {
+        len++;
+    }
+    return len;
+}
+
+/* A number that holds a value becomes a string. */
+static void json_mask_number(const struct mask *m, struct str number, struct buf *out)
+{
+    BUF_AUTO(masked, MASK_STRING_BYTES_MAX);
+
+    mask_text(m, number, &masked);
+    if (!buf_ok(&masked)) {
+        json_escape(out, STR(MASK_TEXT)); /* too long to look at */
+    } else if (str_eq(number, buf_str(&masked))) {
+        buf_add_str(out, number);
+    } else {
+        json_escape(out, buf_str(&masked));
+    }
+}
+
+/* What stands between strings. */
+static void json_mask_between(const struct mask *m, struct str text, struct buf *out)
+{
+    while (text.len > 0) {
+        size_t len = json_number_len(text);
+
+        if (len >= MASK_MIN_BYTES) {
+            json_mask_number(m, str_cut(text, 0, len), out);
+        } else {
+            len = len > 0 ? len : 1;
+            buf_add(out, text.ptr, len);
+        }
+        text = str_cut(text, len, text.len);
+    }
+}
+
 /* Length of the string whose opening quote was taken, without its closing one. */
 static size_t json_string_len(struct str rest)
 {
@@ -137,7 +183,7 @@ void mask_json(const struct mask *m, struct str json, struct buf *out)
         ptrdiff_t quote = str_find(json, '"');
         size_t before = quote < 0 ? json.len : (size_t)quote;
 
-        buf_add(out, json.ptr, before);
+        json_mask_between(m, str_cut(json, 0, before), out);
         json = str_cut(json, before, json.len);
         if (json.len == 0) {
             return;

@@ -13,17 +13,25 @@
 
 /* Of our own estimate, where a provider does not say. */
 #define BYTES_PER_TOKEN 3
+/* More than a piece of a body and the longest key. */
+#define COVERED_BYTES_MAX (1UL << 20)
+
+/* One piece of one body without the key; kept, because pieces are many. */
+static struct buf covered = {.ptr = buf_empty_, .max = COVERED_BYTES_MAX};
 
 void answer_init(struct call *c)
 {
     buf_init(&c->answer.fields, LIMIT_HEAD_BYTES);
     buf_init(&c->answer.error, LIMIT_CREDENTIALS_ERROR_BYTES + 1);
+    mask_stream_init(&c->answer.cover);
+    c->answer.cover.keeps_length = true; /* the head has told it already */
 }
 
 void answer_done(struct call *c)
 {
     buf_done(&c->answer.fields);
     buf_done(&c->answer.error);
+    mask_stream_done(&c->answer.cover);
 }
 
 /* ---- the spend ---- */
@@ -151,7 +159,6 @@ static void error_read(struct call *c)
 {
     struct call_answer *a = &c->answer;
 
-    secret_cover(&a->error, str_of(c->provider->key));
     provider_error_read(&a->verdict, c->format, a->status, buf_str(&a->error));
     a->is_error_held = false;
 }
@@ -183,6 +190,22 @@ static void error_answer(struct call *c)
 
 /* ---- the body ---- */
 
+/* Bytes without the key, on their way to the agent; an error's beginning waits to be looked at. */
+static void body_pass(struct call *c, struct str bytes)
+{
+    struct call_answer *a = &c->answer;
+
+    if (a->is_error_held && bytes.len <= LIMIT_CREDENTIALS_ERROR_BYTES - a->error.len) {
+        buf_add_str(&a->error, bytes);
+        return;
+    }
+    if (a->is_error_held) {
+        error_release(c);
+    }
+    front_body(c->x, bytes);
+    a->is_paused = !front_flush(c->x);
+}
+
 /* A client that does not take what it got stops the provider with the next piece. */
 static enum fetch_flow on_data(void *ctx, struct str bytes)
 {
@@ -194,19 +217,23 @@ static enum fetch_flow on_data(void *ctx, struct str bytes)
         return FETCH_PAUSE;
     }
     call_idle_set(c, LIMIT_CREDENTIALS_IDLE_MS);
-    if (a->is_error_held) {
-        size_t room = LIMIT_CREDENTIALS_ERROR_BYTES - a->error.len;
-
-        if (bytes.len <= room) {
-            buf_add_str(&a->error, bytes);
-            return FETCH_GO;
-        }
-        error_release(c);
-    }
     model_answer_feed(&a->model, bytes);
-    front_body(c->x, bytes);
-    a->is_paused = !front_flush(c->x);
+    buf_reset(&covered);
+    mask_stream_feed(&a->cover, c->provider->mask, bytes, &covered);
+    body_pass(c, buf_str(&covered));
     return FETCH_GO;
+}
+
+/* What might have been the key's beginning is not. */
+static void body_pass_rest(struct call *c)
+{
+    struct call_answer *a = &c->answer;
+
+    buf_reset(&covered);
+    mask_stream_end(&a->cover, &covered);
+    if (covered.len > 0) {
+        body_pass(c, buf_str(&covered));
+    }
 }
 
 /* ---- the end ---- */
@@ -243,6 +270,7 @@ static void on_done(void *ctx, const struct err *e)
         fail_upstream(c, e);
         return;
     }
+    body_pass_rest(c);
     if (c->answer.is_error_held) {
         error_answer(c);
         return;

@@ -29,7 +29,8 @@ struct call_body {
 /* The answer on its way back. */
 struct call_answer {
     struct buf fields;
-    struct buf error; /* beginning of an error's body, read before it is passed on */
+    struct mask_stream cover; /* takes the key out of the body */
+    struct buf error;         /* beginning of an error's body, read before it is passed on */
     struct model_answer model;
     struct provider_error verdict;
     uint64_t length;

@@ -11,8 +11,6 @@
 #include "lib/json_read.h"
 #include "lib/mem.h"
 
-#define SECRET_BYTES_MIN 8
-
 /* Codes and types of 429 answers that no waiting cures. */
 static const char *const purse_codes[] = {
     "insufficient_quota",
@@ -124,17 +122,5 @@ void provider_error_read(struct provider_error *ret, enum model_format format, u
     if (status >= 400 && status <= 404) {
         ret->is_permanent = true;
         ret->status = permanent_status(format, status);
-    }
-}
-
-void secret_cover(struct buf *text, struct str secret)
-{
-    if (secret.len < SECRET_BYTES_MIN || !buf_ok(text)) {
-        return;
-    }
-    for (size_t at = 0; at + secret.len <= text->len; at++) {
-        if (memcmp(text->ptr + at, secret.ptr, secret.len) == 0) {
-            memset(text->ptr + at, '*', secret.len);
-        }
     }
 }

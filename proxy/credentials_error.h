@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "lib/buf.h"
+#include "lib/str.h"
 #include "proxy/model_answer.h"
 
 #define PROVIDER_WORDS_MAX 500
@@ -21,5 +21,3 @@ void provider_error_read(struct provider_error *ret, enum model_format format, u
                          struct str body);
 /* The status in which a client of that format takes a permanent refusal for the last word. */
 unsigned permanent_status(enum model_format format, unsigned status);
-/* Overwrites every occurrence of a secret that is long enough to be one. */
-void secret_cover(struct buf *text, struct str secret);

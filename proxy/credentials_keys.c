@@ -26,6 +26,7 @@ static void provider_free(struct grant_provider *p)
     free(p->prefix);
     free(p->message);
     free_secret(p->key);
+    mask_free(p->mask);
     for (unsigned i = 0; i < p->extra_count; i++) {
         free(p->extras[i]);
     }
@@ -69,6 +70,8 @@ static void provider_take(struct grant_provider *p, struct str key, struct str v
         replace(&p->prefix, value);
     } else if (str_is(key, "key")) {
         replace(&p->key, value);
+        mask_free(p->mask);
+        p->mask = mask_new(&value, 1);
     } else if (str_is(key, "message")) {
         replace(&p->message, value);
     } else if (str_is(key, "state")) {

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "lib/mask.h"
 #include "lib/record.h"
 #include "lib/str.h"
 #include "proxy/limits.h"
@@ -23,6 +24,7 @@ struct grant_provider {
     struct grant_provider *next;
     char *name, *base_url, *header, *prefix; /* owned; header "": no key is sent */
     char *key;                               /* owned, wiped */
+    struct mask *mask;                       /* owned; takes the key out of answers */
     char *message;                           /* owned; why it cannot be used */
     bool must_reconnect;
     char *extras[LIMIT_GRANT_EXTRAS]; /* owned, "name: value" */

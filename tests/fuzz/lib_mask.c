@@ -1,6 +1,7 @@
 /*
- * Fuzzes masking: no value is left in a text, however it was cut, and JSON stays JSON. The input:
- * values of a line each, an empty line, then the text. One thread.
+ * Fuzzes masking: no value is left in a text, however it was cut, JSON stays JSON, and a length
+ * that was promised is kept. The input: values of a line each, an empty line, then the text. One
+ * thread.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -45,6 +46,21 @@ static void check_pieces(const struct mask *m, struct str text, struct str expec
     }
 }
 
+static void check_length(const struct mask *m, struct str text)
+{
+    struct mask_stream s;
+    BUF_AUTO(out, FUZZ_OUT_MAX);
+
+    mask_stream_init(&s);
+    s.keeps_length = true;
+    mask_stream_feed(&s, m, text, &out);
+    mask_stream_end(&s, &out);
+    mask_stream_done(&s);
+    if (out.len != text.len) {
+        abort();
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct str rest = str_n(data, size);
@@ -68,6 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
     }
     check_pieces(m, rest.ptr ? rest : STR(""), buf_str(&out));
+    check_length(m, rest.ptr ? rest : STR(""));
     check_json(m, rest.ptr ? rest : STR(""));
     return 0;
 }

@@ -358,6 +358,37 @@ def test_a_provider_that_repeats_the_key_does_not_tell_the_agent(world):
     assert KEY not in usages(world)[0]["message"] and "bad key ***" in usages(world)[0]["message"]
 
 
+@pytest.mark.parametrize("status", [200, 500])
+@pytest.mark.parametrize("before", [0, 16384 - 10])
+def test_a_key_anywhere_in_a_body_is_covered(world, status, before):
+    """Also behind what of an error is looked at, and across its end."""
+    text = json.dumps({"echo": "x" * before + f"<{KEY}>", "more": "y" * 20000 + KEY + KEY[:-1]}).encode()
+    world.app.answer = lambda sock, _request: answer_json(sock, text, status)
+    got = world.ask(CHAT, body=BODY)
+    assert got.status == status and got.body == text.replace(KEY.encode(), b"*" * len(KEY))
+
+
+@pytest.mark.parametrize("cut", [1, 7, len(KEY) - 1])
+def test_a_key_in_a_stream_is_covered_however_it_is_cut(world, cut):
+    begin, *rest = STREAMS["messages"][1]
+    world.app.events = [begin, b": " + KEY[:cut].encode(), 0.1, KEY[cut:].encode() + b"\n\n", *rest, b": " + KEY[:cut].encode()]
+    got = world.ask(MESSAGES, body=BODY)
+    whole = b"".join(part for part in world.app.events if not isinstance(part, float))
+    assert got.body == whole.replace(KEY.encode(), b"*" * len(KEY)) and KEY.encode() not in got.body
+
+
+def test_what_might_begin_a_key_waits_for_nothing_else(world):
+    """An event that came is passed on before the next one comes."""
+    begin, *rest = STREAMS["messages"][1]
+    world.app.events = [begin, b": " + KEY[:5].encode(), 1.0, b" is none\n\n", *rest]
+    running = world.client().send(world.text("POST", MESSAGES, body=BODY))
+    started = time.monotonic()
+    while begin not in running.buffer:
+        assert running.fill()
+    assert time.monotonic() - started < 0.8
+    running.close()
+
+
 def test_a_huge_error_passes_on(world):
     text = json.dumps({"error": {"message": "x" * 100000}}).encode()
     world.app.answer = lambda sock, _request: answer_json(sock, text, 500)
@@ -382,7 +413,14 @@ def test_two_hundred_requests_side_by_side_are_each_told_once(world):
     for t in threads:
         t.join()
     wait_for(lambda: world.broker.count("usage") >= 200)
-    assert sorted(int(u["n"]) for u in world.broker.of("usage")) == list(range(1, 201))
+    told = world.broker.of("usage")
+    assert sorted(int(u["n"]) for u in told) == list(range(1, 201))
+    # Never above what may still be told, and soon close to it.
+    for at, usage in enumerate(told):
+        assert int(usage["settled_below"]) <= min(int(later["n"]) for later in told[at:])
+    world.ask(CHAT, body=BODY)
+    wait_for(lambda: world.broker.count("usage") == 201)
+    assert int(world.broker.of("usage")[-1]["settled_below"]) > 190
 
 
 def test_a_record_of_rubbish_from_the_broker_changes_nothing(world):

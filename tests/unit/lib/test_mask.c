@@ -141,6 +141,27 @@ static void what_is_held_goes_out_without_a_mask(void **state)
     mask_stream_done(&s);
 }
 
+static void a_length_that_was_promised_is_kept(void **state)
+{
+    const struct str values[] = {STR("sk-first-value")};
+    const char *const text = "say sk-first-valsk-first-value, sk-first-values";
+    struct mask *m AUTO(mask) = mask_new(values, 1);
+    struct mask_stream s;
+
+    (void)state;
+    for (size_t step = 1; step <= strlen(text); step++) {
+        BUF_AUTO(out, 4096);
+        mask_stream_init(&s);
+        s.keeps_length = true;
+        for (size_t i = 0; i < strlen(text); i += step) {
+            mask_stream_feed(&s, m, str_cut(str_of(text), i, i + step), &out);
+        }
+        mask_stream_end(&s, &out);
+        assert_string_equal(out.ptr, "say sk-first-val**************, **************s");
+        mask_stream_done(&s);
+    }
+}
+
 static void long_values_in_long_text(void **state)
 {
     BUF_AUTO(value, MASK_VALUE_BYTES);
@@ -177,7 +198,8 @@ static void assert_json(const struct mask *m, const char *json, const char *expe
 static void json_is_masked_by_what_it_means(void **state)
 {
     const struct str values[] = {STR("n\"quoted\\secret"), STR("n12345678"),
-                                 STR("k\xc3\xa4se-brot"), STR("one-line\ntwo-line")};
+                                 STR("k\xc3\xa4se-brot"), STR("one-line\ntwo-line"),
+                                 STR("4711001")};
     struct mask *m AUTO(mask) = mask_new(values, ARRAY_LEN(values));
 
     (void)state;
@@ -190,6 +212,9 @@ static void json_is_masked_by_what_it_means(void **state)
     assert_json(m, "[\"one-line\\ntwo-line\",\"\\ud83d\\ude00 n12345678\"]",
                 "[\"***\\n***\",\"\xf0\x9f\x98\x80 ***\"]");
     assert_json(m, "{\"n12345678\":\"n1234567\"}", "{\"***\":\"n1234567\"}");
+    /* Numbers that hold none stay numbers. */
+    assert_json(m, "{\"a\":4711001,\"b\":[-1.5e3,4711002,74711001],\"c\":1234567}",
+                "{\"a\":\"***\",\"b\":[-1.5e3,4711002,\"7***\"],\"c\":1234567}");
     /* Half a line. */
     BUF_AUTO(out, 4096);
     mask_json(m, STR("{\"a\":\"x n12345678"), &out);
@@ -208,6 +233,7 @@ int main(void)
         cmocka_unit_test(several_lines_are_masked_line_by_line),
         cmocka_unit_test(a_new_mask_takes_what_is_held),
         cmocka_unit_test(what_is_held_goes_out_without_a_mask),
+        cmocka_unit_test(a_length_that_was_promised_is_kept),
         cmocka_unit_test(long_values_in_long_text),
         cmocka_unit_test(json_is_masked_by_what_it_means),
     };
