@@ -148,6 +148,16 @@ bool admission_covers(const struct admission *a, const struct spend_request *r)
            r->input_bytes <= a->input_bytes;
 }
 
+static uint64_t lowest_n(void)
+{
+    uint64_t lowest = admissions.next_n;
+
+    for (const struct admission *a = admissions.first; a; a = a->next) {
+        lowest = a->n < lowest ? a->n : lowest;
+    }
+    return lowest;
+}
+
 void admission_end(struct admission *a, struct usage *u)
 {
     unlink_it(a);
@@ -156,6 +166,7 @@ void admission_end(struct admission *a, struct usage *u)
     }
     a->is_owed = false;
     u->n = a->n;
+    u->running = lowest_n();
     u->task_id = a->task_id;
     u->provider = a->provider;
     u->model = a->model;

@@ -40,6 +40,17 @@ static void drop_first(void)
     free(u);
 }
 
+/* Everything below is noted: sandboxd need not remember it any longer. */
+static uint64_t settled_below(const struct usage *u)
+{
+    uint64_t lowest = u->n < u->running ? u->n : u->running;
+
+    for (const struct usage_record *rec = usages.first; rec; rec = rec->next) {
+        lowest = rec->n < lowest ? rec->n : lowest;
+    }
+    return lowest;
+}
+
 static void add_figures(struct record_writer *w, const struct usage *u)
 {
     if (!u->has_spend) {
@@ -73,6 +84,7 @@ void usage_tell(const struct usage *u)
     struct record_writer w = record_begin(&rec->frame, "usage");
 
     record_addn(&w, "n", (int64_t)rec->n);
+    record_addn(&w, "settled_below", (int64_t)settled_below(u));
     record_adds(&w, "task_id", u->task_id);
     record_adds(&w, "provider", u->provider);
     record_adds(&w, "model", u->model);

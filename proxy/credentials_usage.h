@@ -8,7 +8,8 @@
 
 /* Texts are borrowed; "" when unknown. */
 struct usage {
-    uint64_t n; /* of the admission that it settles */
+    uint64_t n;       /* of the admission that it settles */
+    uint64_t running; /* the lowest n of those that are not settled yet, or of the next one */
     const char *task_id, *provider, *model;
     unsigned status;     /* of the provider's answer; 0: there was none */
     const char *message; /* the provider's words of an error */

@@ -58,6 +58,12 @@ static int usage_add_task(struct db_conn *conn, const struct usage_row *row, str
                    unpriced, row->task_id);
 }
 
+static int usage_forget_settled(struct db_conn *conn, const struct usage_row *row, struct err *e)
+{
+    return db_exec(conn, e, "DELETE FROM usage_seen WHERE boot_id=? AND n<?", "si", row->boot_id,
+                   row->settled_below);
+}
+
 static int usage_add_one(struct db_conn *conn, const struct usage_row *row, struct err *e)
 {
     bool is_new = false;
@@ -67,7 +73,8 @@ static int usage_add_one(struct db_conn *conn, const struct usage_row *row, stru
     if (!is_new) {
         return 0;
     }
-    if (usage_add_sums(conn, row, e) != 0 || usage_add_task(conn, row, e) != 0) {
+    if (usage_add_sums(conn, row, e) != 0 || usage_add_task(conn, row, e) != 0 ||
+        usage_forget_settled(conn, row, e) != 0) {
         return -1;
     }
     for (size_t i = 0; i < row->event_count; i++) {

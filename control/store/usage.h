@@ -13,7 +13,8 @@
 struct usage_row {
     const char *boot_id; /* with n: counted once */
     int64_t n;
-    int64_t day; /* days since the epoch, UTC */
+    int64_t settled_below; /* what was counted below need not be remembered any longer */
+    int64_t day;           /* days since the epoch, UTC */
     const char *task_id;
     const char *app_id;
     const char *agent;

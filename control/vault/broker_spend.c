@@ -101,6 +101,7 @@ int broker_usage(struct vault *v, struct vault_connection *c, const struct recor
 {
     struct spend_done done = {
         .n = broker_figure(r, "n", INT64_MAX, -1),
+        .settled_below = broker_figure(r, "settled_below", INT64_MAX, 0),
         .provider = str_cut(record_get(r, "provider"), 0, 63),
         .model = str_cut(record_get(r, "model"), 0, 200),
         .status = broker_figure(r, "status", 999, 0),

@@ -46,6 +46,7 @@ void spend_turn_day(struct spend_meter *m)
         m->used_microusd = 0;
         m->used_tokens = 0;
         m->warned = false;
+        m->refused = false;
     }
 }
 
@@ -172,12 +173,14 @@ static void spend_judge_meter(const struct vault_spend *s, struct spend_meter *m
         return;
     }
     spend_turn_day(m);
+    m->refused = false;
     if (money && !need->price_known && !m->allow_unknown_price) {
         spend_refuse_price(m, r, ret);
         return;
     }
     if ((money && m->used_microusd + need->microusd > m->limit_microusd) ||
         (tokens && m->used_tokens + need->tokens > m->limit_tokens)) {
+        m->refused = true;
         spend_refuse_budget(m, need, ret);
         return;
     }

@@ -48,6 +48,7 @@ struct spend_answer {
 
 struct spend_done {
     int64_t n;
+    int64_t settled_below; /* all that came before it is noted, and may come again only late */
     struct ulid task;
     struct str provider;
     struct str model;

@@ -207,7 +207,9 @@ static struct vault_budget spend_view(struct vault_spend *s, struct spend_meter 
             view.held_tokens += h->tokens;
         }
     }
-    view.is_reached = (m->limit_microusd >= 0 && m->used_microusd >= m->limit_microusd) ||
+    /* Also one that has less left than the next request could take. */
+    view.is_reached = m->refused ||
+                      (m->limit_microusd >= 0 && m->used_microusd >= m->limit_microusd) ||
                       (m->limit_tokens >= 0 && m->used_tokens >= m->limit_tokens);
     return view;
 }

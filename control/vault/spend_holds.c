@@ -91,6 +91,7 @@ void spend_boot(struct vault *v, struct str boot_id)
             return;
         }
         (void)snprintf(s->boot_id, sizeof(s->boot_id), "%s", text);
+        s->settled_below = 0;
         spend_drop_holds(s, 0);
     }
     if (usage_forget_others(v->db, text, &e) != 0) {

@@ -27,6 +27,7 @@ struct spend_meter {
     int64_t limit_microusd; /* -1: none */
     int64_t limit_tokens;   /* -1: none */
     bool allow_unknown_price;
+    bool refused; /* the last request that it judged */
     int64_t base_microusd;
     int64_t base_tokens;
     int64_t since_at;
@@ -91,6 +92,7 @@ struct vault_spend {
     struct spend_hold *holds;
     size_t hold_count;
     char boot_id[SPEND_BOOT_MAX + 1];
+    int64_t settled_below; /* of that life */
     struct spend_entry *first;
     struct spend_entry *last;
     size_t queued;

@@ -81,6 +81,7 @@ static struct spend_entry *spend_entry_new(struct vault *v, struct str boot_id,
     vault_key_id(v, entry->provider, entry->key_id);
     entry->row =
         (struct usage_row){.n = d->n,
+                           .settled_below = d->settled_below,
                            .failed = failed,
                            .input = t.input,
                            .output = t.output,
@@ -118,6 +119,21 @@ static void spend_fill_owner(struct vault *v, const struct spend_task *t, struct
     }
 }
 
+/* Also what an earlier connection still held, when it was told again and forgotten since. */
+static bool spend_is_stored(struct vault *v, const char *boot_id, int64_t n)
+{
+    const struct vault_spend *s = v->spend;
+    bool is_this_life = strcmp(boot_id, s->boot_id) == 0;
+    return (is_this_life && n < s->settled_below) || usage_is_known(v->db, boot_id, n);
+}
+
+static void spend_take_mark(struct vault_spend *s, const char *boot_id, int64_t settled_below)
+{
+    if (strcmp(boot_id, s->boot_id) == 0 && settled_below > s->settled_below) {
+        s->settled_below = settled_below;
+    }
+}
+
 bool spend_settle(struct vault *v, struct str boot_id, const struct spend_done *d,
                   uint64_t connection)
 {
@@ -130,7 +146,7 @@ bool spend_settle(struct vault *v, struct str boot_id, const struct spend_done *
         free(entry);
         return true;
     }
-    if (usage_is_known(v->db, entry->boot_id, d->n)) {
+    if (spend_is_stored(v, entry->boot_id, d->n)) {
         spend_note(s, connection, d->n);
         vault_broker_wake(v);
         free(entry);
@@ -146,6 +162,7 @@ bool spend_settle(struct vault *v, struct str boot_id, const struct spend_done *
     if (strcmp(entry->boot_id, s->boot_id) == 0) {
         free(spend_take_hold(s, d->n));
     }
+    spend_take_mark(s, entry->boot_id, d->settled_below);
     spend_charge(s, t, entry);
     spend_enqueue(s, entry);
     return true;

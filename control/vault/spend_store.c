@@ -9,8 +9,9 @@
 #include "lib/mem.h"
 #include "lib/thread.h"
 
-#define SPEND_BATCH    256
-#define SPEND_AGAIN_MS 1000
+#define SPEND_BATCH          256
+#define SPEND_AGAIN_MS       1000
+#define SPEND_TRIES_PER_LINE 60 /* a full disk is told once a minute */
 
 /* The row's texts stand in the entry itself. */
 static void spend_fill_row(struct spend_entry *entry)
@@ -80,12 +81,16 @@ void *spend_store_run(void *vault)
     struct usage_row *rows AUTOFREE = mem_calloc(SPEND_BATCH, sizeof(*rows));
     struct err e;
     size_t count = 0;
+    unsigned tries = 0;
     while ((count = spend_collect(v->spend, rows)) > 0) {
         if (spend_store(v, rows, count, &e) == 0) {
             vault_broker_wake(v);
+            tries = 0;
             continue;
         }
-        log_error("what was spent could not be stored; it is tried again", "error", e.msg);
+        if (tries++ % SPEND_TRIES_PER_LINE == 0) {
+            log_error("what was spent could not be stored; it is tried again", "error", e.msg);
+        }
         if (spend_pause(v->spend)) {
             break; /* the proxy tells it again to the next one */
         }

@@ -143,8 +143,9 @@ def web_sockets(stack, host, count):
 
 def is_held(sock):
     """Whether the other side kept it: an end or a reset would be there to read."""
+    sock.setblocking(False)  # with a timeout Python itself waits for something to read
     try:
-        return sock.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK) != b""
+        return sock.recv(1, socket.MSG_PEEK) != b""
     except BlockingIOError:
         return True
     except ConnectionError:

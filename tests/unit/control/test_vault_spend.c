@@ -69,8 +69,12 @@ static struct ulid make_task(const struct ulid *app_id, int64_t microusd, int64_
     return row.id;
 }
 
+/* What the proxy says of what it may still tell. */
+static int64_t settled_below;
+
 static void begin(int64_t microusd, int64_t tokens)
 {
+    settled_below = 0;
     app = store_app("app");
     task = make_task(&app.id, microusd, tokens);
     spend_boot(vault, BOOT);
@@ -98,6 +102,7 @@ static enum spend_verdict admit(int64_t n)
 static void settle_as(const struct ulid *of, struct str boot, int64_t n, int64_t in, int64_t out)
 {
     struct spend_done d = {.n = n,
+                           .settled_below = settled_below,
                            .task = *of,
                            .provider = CLAUDE,
                            .model = MODEL,
@@ -460,6 +465,56 @@ static void what_is_told_again_counts_once(void **state)
     assert_int_equal(sums().requests, 2);
 }
 
+static int64_t remembered(void)
+{
+    struct db_conn *conn = db_read_begin(db);
+    struct db_rows *rows = db_query(conn, &e, "SELECT count(*) FROM usage_seen", "");
+    assert_true(db_next(rows, &e) > 0);
+    int64_t count = db_int(rows, 0);
+    db_rows_end(rows);
+    db_read_end(db, conn);
+    return count;
+}
+
+static void what_the_proxy_tells_no_more_is_forgotten(void **state)
+{
+    (void)state;
+    begin(0, 0);
+    for (int64_t n = 1; n <= 300; n++) {
+        settled_below = n > 3 ? n - 3 : 1;
+        settle(n, 1, 1);
+    }
+    assert_int_equal(sums().requests, 300);
+    assert_int_equal(remembered(), 4);
+    /* An earlier connection may still hold what was noted on the next one. */
+    settled_below = 1;
+    settle(5, 1, 1);
+    settle(299, 1, 1);
+    assert_int_equal(sums().requests, 300);
+    /* Another life of the proxy begins at the front again. */
+    spend_boot(vault, STR("boot-2"));
+    settle_as(&task, STR("boot-2"), 1, 1, 1);
+    assert_int_equal(sums().requests, 301);
+    settled_below = 0;
+}
+
+static void a_budget_too_small_for_the_next_request_is_reached(void **state)
+{
+    struct vault_budget b;
+    (void)state;
+    begin(0, 0);
+    budget(BUDGET_APP, -1, 900);
+    assert_true(vault_budget_get(vault, BUDGET_APP, &app.id, &b));
+    assert_false(b.is_reached);
+    assert_int_equal(admit(1), SPEND_BUDGET_REACHED);
+    assert_true(vault_budget_get(vault, BUDGET_APP, &app.id, &b));
+    assert_true(b.is_reached);
+    assert_int_equal(b.used_tokens, 0);
+    budget(BUDGET_APP, -1, 5000);
+    assert_true(vault_budget_get(vault, BUDGET_APP, &app.id, &b));
+    assert_false(b.is_reached);
+}
+
 static void budgets_remember_over_a_restart(void **state)
 {
     (void)state;
@@ -633,6 +688,8 @@ int main(void)
         TEST(figures_that_come_late_take_the_place_of_the_first),
         TEST(a_loop_is_slowed_and_then_stopped),
         TEST(what_is_told_again_counts_once),
+        TEST(what_the_proxy_tells_no_more_is_forgotten),
+        TEST(a_budget_too_small_for_the_next_request_is_reached),
         TEST(budgets_remember_over_a_restart),
         TEST(a_task_row_says_what_was_metered),
         TEST(the_providers_own_figure_wins),
