@@ -59,7 +59,7 @@ static int spec_prepare(struct engine *g, const struct spec_request *request,
     if (image->state != IMAGES_PRESENT) {
         (void)err_set(e, ERR_UNAVAILABLE, 0, "image %s is not there yet%s%s", request->image,
                       *image->error ? ": " : "", image->error);
-        return err_tag(e, "image");
+        return err_tag(e, "image_building");
     }
     *ret = (struct spec){
         .config = g->config,
@@ -134,6 +134,29 @@ static int remove_by_id(struct engine *g, const char *container_id, struct err *
     return -1;
 }
 
+/* Docker sees the mounts that the host has now, we those of our own start: a disk may have come or
+ * gone in between. */
+static int explain_workspace(struct engine *g, const struct ulid *id, const char *what,
+                             struct err *e)
+{
+    char workspace[PATHS_MAX];
+    (void)paths_workspace(workspace, g->config->data_dir, id);
+    if (!str_contains(str_of(e->msg), str_of(workspace))) {
+        return -1;
+    }
+    log_warn("a workspace is not what it was", "sandbox", id->text, "error", e->msg);
+    (void)err_set(e, ERR_NOT_FOUND, 0,
+                  "the workspace %s %s; is the data disk mounted? Nothing is started in its place",
+                  workspace, what);
+    return err_tag(e, "workspace_missing");
+}
+
+static int explain_refused_mount(struct engine *g, const struct ulid *id, struct err *e)
+{
+    bool is_gone = str_contains(str_of(e->msg), STR("bind source path does not exist"));
+    return is_gone ? explain_workspace(g, id, "is missing where Docker looks for it", e) : -1;
+}
+
 static int create_new(struct engine *g, const struct spec *spec, struct err *e)
 {
     char path[SPEC_NAME_BYTES + 64];
@@ -149,7 +172,8 @@ static int create_new(struct engine *g, const struct spec *spec, struct err *e)
         return 0;
     }
     *e = why;
-    return err_wrap(e, "create");
+    (void)err_wrap(e, "create");
+    return explain_refused_mount(g, &spec->request.id, e);
 }
 
 int container_create(struct engine *g, const struct spec_request *request, struct inspect *ret,
@@ -188,7 +212,11 @@ static int start_by_id(struct engine *g, const struct inspect *container, struct
     int result = docker_do(g->docker, "POST", path, NULL, START_TIMEOUT_MS, e);
     starting_end(container);
     starts_leave();
-    return result < 0 ? err_wrap(e, "%s", verb) : 0;
+    if (result < 0) {
+        (void)err_wrap(e, "%s", verb);
+        return explain_refused_mount(g, &container->id, e);
+    }
+    return 0;
 }
 
 /* An engine without SYS_RESOURCE may not raise a limit: then containers keep the engine's own. */
@@ -225,7 +253,8 @@ static int started_check(struct engine *g, const struct checks_sources *sources,
               "error", why.msg);
     (void)remove_by_id(g, container->container_id, e);
     *e = why;
-    return -1;
+    return explain_workspace(g, &container->id, "is another directory where Docker looks for it",
+                             e);
 }
 
 int container_start(struct engine *g, const struct ulid *id, struct inspect *ret, struct err *e)

@@ -34,7 +34,7 @@ int nft_run(const char *commands, char **ret_output, struct err *e)
     struct buf words;
     int status = 0;
     if (proc_beside(path, NFT_PROGRAM, e) < 0) {
-        return err_tag(e, "walls");
+        return err_tag(e, "walls_down");
     }
     struct proc_options options = {.path = path,
                                    .argv = argv,
@@ -45,7 +45,7 @@ int nft_run(const char *commands, char **ret_output, struct err *e)
     int result = proc_run(&options, &out, &words, &status, e);
     if (result < 0) {
         e->code = ERR_UNAVAILABLE;
-        (void)err_tag(e, "walls");
+        (void)err_tag(e, "walls_down");
     } else if (status != 0) {
         result = nft_failed(status, str_trim(buf_str(&words)), e);
     } else if (ret_output) {

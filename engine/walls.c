@@ -23,7 +23,7 @@
 
 #define CHECK_INTERVAL_MS 1000
 /* While changes of nftables are told: what is left to see is a change of the host's resolvers. */
-#define WATCHED_INTERVAL_MS 5000
+#define WATCHED_INTERVAL_MS 15000
 #define LOAD_TRIES          5
 #define RESOLV_BYTES_MAX    65536
 #define BRIDGES_BYTES_MAX   16384
@@ -234,7 +234,7 @@ int walls_require(struct walls *w, struct err *e)
     walls_update(w);
     if (w->state == WALLS_FAILED) {
         *e = w->why;
-        return err_tag(e, "walls");
+        return err_tag(e, "walls_down");
     }
     return 0;
 }

@@ -213,7 +213,12 @@ int record_to_err(const struct record *r, struct err *e)
         memcpy(code, name.ptr ? name.ptr : "", name.len);
     }
     struct str message = record_get(r, "message");
-    return err_set(e, err_code_from_name(code), 0, "%.*s", STR_FMT(message));
+    struct str tag = record_get(r, "tag");
+    (void)err_set(e, err_code_from_name(code), 0, "%.*s", STR_FMT(message));
+    if (e && tag.len < sizeof(e->tag) && str_is_text(tag, false)) {
+        (void)snprintf(e->tag, sizeof(e->tag), "%.*s", STR_FMT(tag));
+    }
+    return -1;
 }
 
 void record_add_error(struct buf *out, const struct err *e)
@@ -221,5 +226,8 @@ void record_add_error(struct buf *out, const struct err *e)
     struct record_writer w = record_begin(out, "error");
     record_adds(&w, "code", err_code_name(e->code));
     record_adds(&w, "message", e->msg);
+    if (e->tag[0]) {
+        record_adds(&w, "tag", e->tag);
+    }
     (void)record_end(&w);
 }

@@ -75,6 +75,15 @@ def python_inside(sandbox_id, code, *args, **more):
     return run_inside(sandbox_id, "python3", "-c", code, *args, **more)
 
 
+def on_the_host(*command):
+    """Runs a command where dockerd is, whose mounts are not ours: what somebody does on the server itself."""
+    [pid] = [p.parent.name for p in Path("/proc").glob("[0-9]*/comm") if p.read_text(encoding="utf-8").strip() == "dockerd"]
+    # Into the mounts of another process: needs these three, and no more.
+    rights = [word for right in ("SYS_ADMIN", "SYS_PTRACE", "SYS_CHROOT") for word in ("--cap-add", right)]
+    apart = ("--security-opt", "apparmor=unconfined", "--network", "none", "--pid", "host")
+    return docker("run", "--rm", *owned(), *rights, *apart, "--entrypoint", "nsenter", own_image(), "-t", pid, "-m", *command)
+
+
 def own_image():
     """The image that this test runs in: it has iproute2, nftables and Python."""
     for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines():

@@ -195,6 +195,30 @@ def test_a_workspace_that_is_not_ours_fails_the_wake_with_that_reason(real_name,
     assert row["status"] == "stopped" and row["error"]["code"] == "workspace_missing", row
 
 
+@pytest.fixture(params=["empty", "with a copy"])
+def covered(request, real_name, box):
+    """The sandbox sleeps, and another disk comes over its files on the server, which sandboxd, in its own mounts, does not see."""
+    sleep(real_name, box)
+    place = real_name.data / "workspaces"
+    owner = real_name.workspace(box["id"]).stat()
+    docker.on_the_host("mount", "-t", "tmpfs", "none", str(place))
+    if request.param == "with a copy":
+        copy = str(real_name.workspace(box["id"]))
+        docker.on_the_host("install", "-d", "-m", "700", "-o", str(owner.st_uid), "-g", str(owner.st_gid), copy)
+    yield box
+    docker.on_the_host("umount", str(place))
+    assert real_name.preview.wait_answer(box["id"], "/hello").text == "hello"
+
+
+def test_a_disk_that_came_over_the_files_later_is_named_as_the_reason(real_name, covered):
+    assert real_name.workspace(covered["id"]).is_dir(), "the mount is not one that only Docker sees"
+    error = assert_error(real_name.api.post(f"/v1/sandboxes/{covered['id']}/start"), 503, "workspace_missing")
+    assert "where Docker looks" in error["message"] and "data disk mounted" in error["message"], error
+    stranger = real_name.preview.browse(covered["id"])
+    assert stranger.status_code == 503 and "files of this app are not available" in stranger.text
+    assert docker.state(covered["id"]) != "running"
+
+
 @pytest.mark.parametrize("when", ["while it runs", "before it starts"])
 def test_another_disk_in_place_of_all_workspaces_changes_nothing_on_it(real_name, box, when):
     sleep(real_name, box)
