@@ -181,6 +181,31 @@ def test_a_real_domain_is_served_to_the_world_and_its_console_is_not_without_tls
             apps.delete_all()
 
 
+def test_the_wake_limit_counts_the_visitor_that_the_edge_saw(model, apps_of):
+    """Not the address that a visitor gives himself, and never the owner's own machine."""
+    settings = {"PREVIEW_DOMAIN": "example.test", "SANDBOXD_WAKES_PER_MINUTE_PER_CLIENT": "1"}
+    with Stack(model=model, settings=settings) as own_stack, Edge(own_stack) as edge, Neighbour(["10.216.97.2"]) as outside:
+        apps = apps_of(own_stack)
+        sandbox = apps.server()["id"]
+        url = f"http://{host_address()}:{edge.port}/hello"
+
+        def visit(*headers):
+            return outside.fetch_body(url, f"Host: {own_stack.preview.host(sandbox)}", *headers, timeout_s=30)
+
+        def sleep():
+            assert own_stack.api.post(f"/v1/sandboxes/{sandbox}/stop").status_code == 200
+
+        sleep()
+        assert visit().startswith("HTTP/1.1 200"), "the first start is free"
+        sleep()
+        for forged in ([], ["X-Forwarded-For: 203.0.113.9"], ["X-Real-Ip: 127.0.0.1"]):
+            text = visit(*forged)
+            assert text.startswith("HTTP/1.1 429") and "retry-after:" in text.lower(), text
+        assert docker.state(sandbox) == "exited"
+        assert ask(edge.port, own_stack.preview.host(sandbox), "/hello").status == 200
+        apps.delete_all()
+
+
 def test_an_unreadable_addition_is_one_line_and_the_rest_runs(stack, edge, tmp_path):
     """Our folder copied with an owner's broken file in it, on a port of its own."""
     from tests.integration.harness import TEST_DIR
