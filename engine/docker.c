@@ -311,6 +311,7 @@ int docker_call(struct docker *d, const struct docker_request *request, struct f
                                      .answer_max = request->answer_max,
                                      .data_fn = request->data_fn,
                                      .cancel_fn = request->cancel_fn,
+                                     .stop_fd = request->stop_fd,
                                      .ctx = request->ctx};
     if (docker_exchange(d, &exchange, ret, e) < 0) {
         return -1;

@@ -38,6 +38,7 @@ struct docker_request {
     fetch_body_fn body_fn;
     fetch_data_fn data_fn;
     fetch_cancel_fn cancel_fn;
+    int stop_fd; /* as in lib/fetch.h */
     void *ctx;
 };
 

@@ -132,12 +132,6 @@ static size_t events_on_data(const char *bytes, size_t len, void *ctx)
     return len;
 }
 
-static bool events_is_cancelled(void *ctx)
-{
-    struct events *v = ctx;
-    return atomic_load(&v->is_stopping);
-}
-
 static void events_say_docker(struct events *v, const char *error)
 {
     struct hub_event event = {.kind = HUB_DOCKER, .is_up = error == NULL, .at_ms = clock_unix_ms()};
@@ -194,7 +188,7 @@ static bool events_follow(struct events *v)
                                      .path = path.ptr,
                                      .timeout_ms = -1,
                                      .data_fn = events_on_data,
-                                     .cancel_fn = events_is_cancelled,
+                                     .stop_fd = v->stop_fd,
                                      .ctx = v};
     int result = docker_call(v->engine->docker, &request, &answer, &e);
     if (!atomic_load(&v->is_stopping)) {

@@ -21,6 +21,7 @@
 #define METER_BYTES_MAX   (4UL << 20)
 #define METER_SEND_MS     10000
 #define METER_RETRY_MS    1000
+#define METER_REST_MS     2000 /* while no sandbox runs that could be stopped */
 #define METER_FIND_MAX    16
 #define METER_STALL_US    150000
 #define METER_STALL_MS    2000
@@ -397,6 +398,7 @@ static void stream_look(struct meter_stream *s, bool triggered, struct buf *out,
         stream_add_memory(s, &host, out);
         *ret_next_ms = pressure_next_ms(host.available_bytes, s->mark_bytes);
     }
+    *ret_next_ms = m->boxes ? *ret_next_ms : METER_REST_MS;
 }
 
 /* False when it is time to go. */

@@ -11,6 +11,7 @@
 
 #define FETCH_CONNECT_TIMEOUT_MS   2000
 #define FETCH_ANSWER_BYTES_DEFAULT (1024 * 1024)
+#define FETCH_WAIT_MS              60000
 
 struct fetch {
     CURL *curl; /* owned */
@@ -90,7 +91,8 @@ static int fetch_on_progress(void *ctx, curl_off_t dl_total, curl_off_t dl_now, 
     struct fetch_run *run = ctx;
     (void)dl_total, (void)dl_now, (void)ul_total, (void)ul_now;
     int64_t idle_ms = run->request->idle_timeout_ms;
-    run->cancelled = run->request->cancel_fn && run->request->cancel_fn(run->request->ctx);
+    run->cancelled =
+        run->cancelled || (run->request->cancel_fn && run->request->cancel_fn(run->request->ctx));
     run->idle = idle_ms > 0 && clock_mono_ms() - run->last_byte_ms > idle_ms;
     return run->cancelled || run->idle;
 }
@@ -170,6 +172,45 @@ static int fetch_result(CURLcode rc, const struct fetch_run *run, const char *er
     return err_set(e, unreachable ? ERR_UNAVAILABLE : ERR_IO, 0, "%s", why);
 }
 
+/* Waits for the exchange's own descriptors and stop_fd. */
+static void fetch_wait(CURLM *multi, struct fetch_run *run)
+{
+    struct curl_waitfd stop = {.fd = run->request->stop_fd, .events = CURL_WAIT_POLLIN};
+    CURLMcode rc = curl_multi_poll(multi, &stop, 1, FETCH_WAIT_MS, NULL);
+    run->cancelled = run->cancelled || rc != CURLM_OK || stop.revents != 0;
+}
+
+static CURLcode fetch_result_of(CURLM *multi)
+{
+    CURLcode rc = CURLE_ABORTED_BY_CALLBACK;
+    int left = 0;
+    const CURLMsg *message = NULL;
+    while ((message = curl_multi_info_read(multi, &left))) {
+        rc = message->msg == CURLMSG_DONE ? message->data.result : rc;
+    }
+    return rc;
+}
+
+/* curl_easy_perform wakes each second to ask whether to go on. */
+static CURLcode fetch_follow(CURL *c, struct fetch_run *run)
+{
+    CURLM *multi = curl_multi_init();
+    int running = 1;
+    if (!multi) {
+        return CURLE_OUT_OF_MEMORY;
+    }
+    (void)curl_multi_add_handle(multi, c);
+    while (running > 0 && !run->cancelled && curl_multi_perform(multi, &running) == CURLM_OK) {
+        if (running > 0) {
+            fetch_wait(multi, run);
+        }
+    }
+    CURLcode rc = fetch_result_of(multi);
+    (void)curl_multi_remove_handle(multi, c);
+    (void)curl_multi_cleanup(multi);
+    return rc;
+}
+
 int fetch_perform(struct fetch *f, const struct fetch_request *request, struct fetch_answer *ret,
                   struct err *e)
 {
@@ -186,7 +227,7 @@ int fetch_perform(struct fetch *f, const struct fetch_request *request, struct f
     fetch_set_options(f->curl, request, &run, errors);
     fetch_set_body(f->curl, request, &run);
     curl_easy_setopt(f->curl, CURLOPT_HTTPHEADER, headers);
-    CURLcode rc = curl_easy_perform(f->curl);
+    CURLcode rc = request->stop_fd > 0 ? fetch_follow(f->curl, &run) : curl_easy_perform(f->curl);
     (void)curl_easy_getinfo(f->curl, CURLINFO_RESPONSE_CODE, &ret->status);
     curl_slist_free_all(headers);
     return fetch_result(rc, &run, errors, e);

@@ -45,6 +45,8 @@ struct fetch_request {
     size_t answer_max;          /* bytes kept in the answer's body; more is ERR_LIMIT */
     fetch_data_fn data_fn;      /* streams the answer instead of keeping it; or NULL */
     fetch_cancel_fn cancel_fn;
+    int stop_fd; /* above 0: give up when it can be read. Asks nobody each second: for a stream
+                  * that is followed for ever */
     void *ctx;
 };
 

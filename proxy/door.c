@@ -328,6 +328,8 @@ static void watch_event(uv_fs_event_t *watch, const char *name, int events, int 
         doors_scan();
     } else if (ulid_parse(str_of(name), &id)) {
         door_check(&id);
+    } else {
+        doors.wants_retry = true; /* the directory itself went */
     }
     doors_later();
 }

@@ -13,6 +13,7 @@
 #include "control/sandbox/passes.h"
 #include "control/sandbox/table.h"
 #include "control/sandbox/why.h"
+#include "control/store/watch.h"
 #include "control/vault/vault.h"
 #include "lib/clock.h"
 #include "lib/crypto.h"
@@ -27,7 +28,9 @@
 #define BROKER_OUT_BYTES_MAX   (8UL * 1024 * 1024)
 #define BROKER_OUT_PAUSE_BYTES (1UL * 1024 * 1024)
 #define BROKER_IN_BYTES_MAX    (256UL * 1024)
-#define BROKER_POLL_MS         1000
+#define BROKER_REST_MS         60000
+#define BROKER_SWEEP_MS        200  /* from one look at who may load previews to the next */
+#define BROKER_POLL_MS         1000 /* the same where nobody tells of writes */
 
 struct broker_wait {
     struct ulid id;
@@ -48,6 +51,9 @@ struct broker_connection {
 struct broker {
     struct sandbox_service *service;
     int listen_fd;
+    int watch_fd; /* tells of writes to the database; -1: nobody does */
+    bool sweep_due;
+    int64_t swept_ms;
     struct broker_connection connections[BROKER_CONNECTIONS];
 };
 
@@ -465,45 +471,72 @@ static void broker_update(struct broker *br)
     }
 }
 
+/* Who may load previews is changed by other processes too. */
+static void broker_sweep(struct broker *br)
+{
+    bool is_told = br->watch_fd >= 0;
+    int64_t since_ms = clock_mono_ms() - br->swept_ms;
+    if (since_ms >= (is_told ? BROKER_SWEEP_MS : BROKER_POLL_MS) && (br->sweep_due || !is_told)) {
+        br->sweep_due = false;
+        br->swept_ms = clock_mono_ms();
+        sandbox_access_sweep(br->service);
+    }
+}
+
+static int broker_rest_ms(const struct broker *br)
+{
+    return br->watch_fd < 0 ? BROKER_POLL_MS : br->sweep_due ? BROKER_SWEEP_MS : BROKER_REST_MS;
+}
+
+/* Waits, and takes what came. */
+static void broker_turn(struct broker *br)
+{
+    struct pollfd p[3 + BROKER_CONNECTIONS] = {
+        {.fd = br->listen_fd, .events = POLLIN},
+        {.fd = br->service->broker_wake_fd, .events = POLLIN},
+        {.fd = br->watch_fd, .events = POLLIN}};
+    for (size_t i = 0; i < BROKER_CONNECTIONS; i++) {
+        const struct broker_connection *c = &br->connections[i];
+        p[3 + i] =
+            (struct pollfd){.fd = c->fd, .events = (short)(POLLIN | (c->out.len ? POLLOUT : 0))};
+    }
+    (void)poll(p, ARRAY_LEN(p), broker_rest_ms(br));
+    uint64_t drained = 0;
+    ssize_t ignored = read(br->service->broker_wake_fd, &drained, sizeof(drained));
+    (void)ignored;
+    if (p[2].revents) {
+        watch_drain(br->watch_fd);
+        br->sweep_due = true;
+    }
+    broker_sweep(br);
+    for (size_t i = 0; i < BROKER_CONNECTIONS; i++) {
+        if (p[3 + i].revents && br->connections[i].fd >= 0) {
+            broker_read(br, &br->connections[i]);
+        }
+    }
+    if (p[0].revents) {
+        broker_accept(br);
+    }
+    broker_update(br);
+}
+
 void *broker_run(void *service)
 {
     struct broker *br = mem_alloc(sizeof(*br));
     br->service = service;
     br->listen_fd = broker_listen_fd;
+    br->watch_fd = watch_open(br->service->config->data_dir);
+    br->sweep_due = true;
     for (size_t i = 0; i < BROKER_CONNECTIONS; i++) {
         br->connections[i].fd = -1;
     }
-    int64_t swept_ms = 0;
     while (!atomic_load(&br->service->stopping)) {
-        struct pollfd p[2 + BROKER_CONNECTIONS] = {
-            {.fd = br->listen_fd, .events = POLLIN},
-            {.fd = br->service->broker_wake_fd, .events = POLLIN}};
-        for (size_t i = 0; i < BROKER_CONNECTIONS; i++) {
-            const struct broker_connection *c = &br->connections[i];
-            p[2 + i] = (struct pollfd){.fd = c->fd,
-                                       .events = (short)(POLLIN | (c->out.len ? POLLOUT : 0))};
-        }
-        (void)poll(p, 2 + BROKER_CONNECTIONS, BROKER_POLL_MS);
-        uint64_t drained = 0;
-        ssize_t ignored = read(br->service->broker_wake_fd, &drained, sizeof(drained));
-        (void)ignored;
-        if (clock_mono_ms() - swept_ms >= BROKER_POLL_MS) {
-            sandbox_access_sweep(br->service);
-            swept_ms = clock_mono_ms();
-        }
-        for (size_t i = 0; i < BROKER_CONNECTIONS; i++) {
-            if (p[2 + i].revents && br->connections[i].fd >= 0) {
-                broker_read(br, &br->connections[i]);
-            }
-        }
-        if (p[0].revents) {
-            broker_accept(br);
-        }
-        broker_update(br);
+        broker_turn(br);
     }
     for (size_t i = 0; i < BROKER_CONNECTIONS; i++) {
         broker_close(br, &br->connections[i]);
     }
+    fd_close_cleanup(&br->watch_fd);
     free(br);
     return NULL;
 }

@@ -15,7 +15,7 @@
 
 #define FOLLOW_RETRY_MS     500
 #define FOLLOW_RECONCILE_MS 30000
-#define FOLLOW_POLL_MS      1000
+#define FOLLOW_SEND_MS      1000
 
 /* Takes a sandbox for a change that is not a job. False when somebody works on it. */
 static bool follow_take(struct sandbox_service *s, const struct ulid *id, struct sandbox *ret_copy)
@@ -261,7 +261,7 @@ static void follow_stream(struct sandbox_service *s, int fd)
     struct err e;
     int64_t reconcile_ms = clock_mono_ms() + FOLLOW_RECONCILE_MS;
     while (!atomic_load(&s->stopping)) {
-        if (record_recv(fd, &in, &r, clock_mono_ms() + FOLLOW_POLL_MS, &e) == 0) {
+        if (record_recv(fd, &in, &r, reconcile_ms, &e) == 0) {
             if (record_is(&r, "docker")) {
                 follow_docker(s, &r);
             } else if (record_is(&r, "event")) {
@@ -287,8 +287,10 @@ static void follow_once(struct sandbox_service *s)
     struct record_writer w = record_begin(&out, "follow");
     (void)record_end(&w);
     if (engine_dial(s->engine, &fd, &e) == 0 &&
-        record_send(fd, &out, clock_mono_ms() + FOLLOW_POLL_MS, &e) == 0) {
+        record_send(fd, &out, clock_mono_ms() + FOLLOW_SEND_MS, &e) == 0) {
+        service_stream(s, SERVICE_FOLLOW, fd);
         follow_stream(s, fd);
+        service_stream(s, SERVICE_FOLLOW, -1);
     }
 }
 

@@ -17,7 +17,7 @@
 #define JOBS_IMAGE_RETRY_MS  500
 #define JOBS_DELETE_RETRY_MS 5000
 /* Whoever gives work wakes these threads; this bounds what a word that was missed would cost. */
-#define JOBS_IDLE_MS 10000
+#define JOBS_IDLE_MS 60000
 /* A port may never open; the next start is not kept waiting for it. */
 #define JOBS_COMING_UP_MS   3000
 #define JOBS_SLOT_LOOK_MS   100

@@ -14,7 +14,7 @@
 #include "lib/thread.h"
 
 #define PRESSURE_RETRY_MS  500
-#define PRESSURE_POLL_MS   1000
+#define PRESSURE_QUIET_MS  60000
 #define PRESSURE_PAUSE_MS  75 /* from one action to the next look that may act */
 #define PRESSURE_SEND_MS   5000
 #define PRESSURE_SETTLE_MS 3000
@@ -188,7 +188,7 @@ static void pressure_stream(struct pressure *p, int fd)
     struct record r;
     struct err e;
     while (!atomic_load(&p->service->stopping)) {
-        if (record_recv(fd, &in, &r, clock_mono_ms() + PRESSURE_POLL_MS, &e) != 0) {
+        if (record_recv(fd, &in, &r, clock_mono_ms() + PRESSURE_QUIET_MS, &e) != 0) {
             if (e.code == ERR_TIMEOUT) {
                 continue;
             }
@@ -221,7 +221,9 @@ static void pressure_once(struct pressure *p)
     p->watch = (struct pressure_watch){0};
     if (engine_dial(p->service->engine, &fd, &e) == 0 &&
         record_send(fd, &out, clock_mono_ms() + PRESSURE_SEND_MS, &e) == 0) {
+        service_stream(p->service, SERVICE_PRESSURE, fd);
         pressure_stream(p, fd);
+        service_stream(p->service, SERVICE_PRESSURE, -1);
     }
 }
 

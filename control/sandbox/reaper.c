@@ -13,8 +13,9 @@
 #include "lib/thread.h"
 
 #define REAPER_TICK_MS           1000
-#define REAPER_QUIET_MS          5000 /* while nobody runs and nobody should */
-#define REAPER_TRIM_MS           15000
+#define REAPER_REST_MS           10000 /* while nobody runs and nobody should */
+#define REAPER_QUIET_MS          60000 /* from one look at all that sleep to the next */
+#define REAPER_TRIM_MS           30000
 #define REAPER_NOTE_MS           60000
 #define REAPER_MEASURE_MS        60000
 #define REAPER_MEASURE_BUDGET_MS 2000
@@ -169,6 +170,16 @@ static bool reaper_may_skip(struct sandbox_service *s, const struct reaper_quiet
     return !s->reconciled || (q->change == s->next_change && clock_until(q->until_ms) > 0);
 }
 
+/* Until the next look; while all is quiet until something changes. */
+static void reaper_pause(struct sandbox_service *s, const struct reaper_quiet *q)
+{
+    LOCK_GUARD(&s->lock);
+    int64_t end_ms = clock_mono_ms() + (q->until_ms > 0 ? REAPER_REST_MS : REAPER_TICK_MS);
+    while (!atomic_load(&s->stopping) && (q->until_ms == 0 || q->change == s->next_change) &&
+           thread_cond_wait_until(&s->changed, &s->lock, end_ms)) {
+    }
+}
+
 void *reaper_run(void *service)
 {
     struct sandbox_service *s = service;
@@ -188,7 +199,7 @@ void *reaper_run(void *service)
             (void)malloc_trim(0);
             trim_ms = clock_mono_ms() + REAPER_TRIM_MS;
         }
-        service_pause(s, REAPER_TICK_MS);
+        reaper_pause(s, &quiet);
     }
     return NULL;
 }

@@ -4,6 +4,7 @@
  */
 #include <signal.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "control/sandbox/dirs.h"
@@ -28,6 +29,10 @@ int sandbox_service_start(const struct config *config, struct sandbox_service **
     (void)pthread_mutex_init(&s->lock, NULL);
     thread_cond_init(&s->work);
     thread_cond_init(&s->stop);
+    thread_cond_init(&s->changed);
+    for (int i = 0; i < SERVICE_STREAMS; i++) {
+        s->streams[i] = -1;
+    }
     s->broker_wake_fd = -1;
     s->proxy_left_ms = clock_mono_ms();
     s->engine = engine_client_new(config->data_dir);
@@ -160,6 +165,22 @@ void service_pause(struct sandbox_service *s, int64_t ms)
     }
 }
 
+static void service_break(int fd)
+{
+    if (fd >= 0) {
+        (void)shutdown(fd, SHUT_RDWR);
+    }
+}
+
+void service_stream(struct sandbox_service *s, enum service_stream which, int fd)
+{
+    LOCK_GUARD(&s->lock);
+    s->streams[which] = fd;
+    if (atomic_load(&s->stopping)) {
+        service_break(fd);
+    }
+}
+
 void sandbox_service_stop(struct sandbox_service *take_service)
 {
     struct sandbox_service *s = take_service;
@@ -167,6 +188,10 @@ void sandbox_service_stop(struct sandbox_service *take_service)
     (void)pthread_mutex_lock(&s->lock);
     (void)pthread_cond_broadcast(&s->work);
     (void)pthread_cond_broadcast(&s->stop);
+    (void)pthread_cond_broadcast(&s->changed);
+    for (int i = 0; i < SERVICE_STREAMS; i++) {
+        service_break(s->streams[i]);
+    }
     (void)pthread_mutex_unlock(&s->lock);
     broker_wake(s);
     for (size_t i = 0; i < s->thread_count; i++) {

@@ -157,6 +157,7 @@ struct sandbox *table_each(struct sandbox_service *s, size_t *bucket, struct san
 void table_changed(struct sandbox_service *s, struct sandbox *b)
 {
     b->change = ++s->next_change;
+    (void)pthread_cond_broadcast(&s->changed);
     broker_wake(s);
 }
 

@@ -133,6 +133,13 @@ struct sandbox {
     int64_t change; /* number of its last change, for the broker */
 };
 
+/* Connections to the engine that tell for ever. */
+enum service_stream {
+    SERVICE_FOLLOW,
+    SERVICE_PRESSURE,
+    SERVICE_STREAMS
+};
+
 struct sandbox_service {
     const struct config *config;
     struct db *db;
@@ -166,7 +173,9 @@ struct sandbox_service {
     size_t start_slots; /* starts at once: about one per core */
 
     atomic_bool stopping;
-    pthread_cond_t stop; /* told when it stops */
+    pthread_cond_t stop;          /* told when it stops */
+    pthread_cond_t changed;       /* told at each change of the table */
+    int streams[SERVICE_STREAMS]; /* borrowed; -1: none */
     int broker_wake_fd;
     pthread_t threads[16];
     size_t thread_count;
@@ -217,6 +226,9 @@ void jobs_set(struct sandbox_service *s, const struct ulid *id, enum sandbox_sta
 
 /* Sleeps, not longer than until the service stops. Without the lock. */
 void service_pause(struct sandbox_service *s, int64_t ms);
+/* A connection that is read without a deadline: the service's stop breaks it. fd -1 before it is
+ * closed. Without the lock. */
+void service_stream(struct sandbox_service *s, enum service_stream which, int fd);
 
 /* Threads. */
 void *jobs_run_starts(void *service);

@@ -1,5 +1,6 @@
 """The control plane: creation, its own start, the API, memory and idling."""
 
+import subprocess
 import time
 
 from tests.bench import measure, stacks
@@ -15,6 +16,7 @@ BOOT_MS_MAX = 200
 ROUNDS = 3
 IDLE_SECONDS = 30
 SETTLE_SECONDS = 12
+BARE_WAKES = 20
 
 
 # --- creation ---------------------------------------------------------------------------------------
@@ -128,12 +130,22 @@ def memory(stack):
     at_most("memory: Pss of the four together", pss, 20, " MiB", counts=True)
 
 
+def bare_wake_us(stack):
+    """CPU of a program that wakes up, asks for the disk's free space and sleeps on."""
+    command = [harness.ROOT / "build/release/bench/wake", stack.data, str(BARE_WAKES)]
+    return int(subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout)
+
+
 def idle(stack):
     with_200(stack)
+    pids = [stack[role].pid for role in harness.START_ORDER]
     before = {role: measure.cpu_ns(stack[role].pid) for role in harness.START_ORDER}
+    woken = sum(measure.switches(pid) for pid in pids)
     start = time.monotonic()
     time.sleep(IDLE_SECONDS)
     seconds = time.monotonic() - start
+    woken = sum(measure.switches(pid) for pid in pids) - woken
     share = {role: (measure.cpu_ns(stack[role].pid) - before[role]) / seconds / 1e7 for role in harness.START_ORDER}
     at_most(f"idle: CPU of the four together over {IDLE_SECONDS} s", sum(share.values()), 0.1, " %", digits=3)
     note(", ".join(f"{role} {value:.3f} %" for role, value in share.items()))
+    note(f"woken {woken / seconds:.1f} times a second; a program that only asks for free space takes {bare_wake_us(stack)} us each time here")

@@ -163,6 +163,15 @@ def cpu_ns(pid):
     return total
 
 
+def switches(pid):
+    """How often its threads that live gave up their CPU so far."""
+    total = 0
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        lines = (task / "status").read_text(encoding="utf-8").splitlines()
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
+    return total
+
+
 # --- the engine's own way --------------------------------------------------------------------------
 
 
