@@ -75,7 +75,7 @@ export function budget_word(budget: Budget | null): [string, Tone] {
 function standing_text(budget: Budget): string {
     if (budget.status === "reached") {
         const wait = budget.scope === "day" ? ", or wait for midnight UTC" : "";
-        return `It is used up: tasks are refused. Raise it, or count anew${wait}.`;
+        return `Too little is left for the next request: tasks are refused. Raise it, or count anew${wait}.`;
     }
     if (budget.status === "warning") {
         return "More than 80 % is used up. At 100 % tasks stop, with their work kept.";

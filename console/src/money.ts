@@ -140,8 +140,8 @@ const SCOPE_WORDS: Record<string, string> = {
 };
 
 /*
- * The budget that stands in the way of the next task, or soon will: the first that is used up,
- * else the first that nearly is. app_id "" is none. "" for nothing to say.
+ * The budget that stands in the way of the next task, or soon will: the first that has nothing, or
+ * too little, left, else the first that nearly is used up. app_id "" is none. "" for nothing to say.
  */
 export function standing_in_the_way(budgets: Budget[], app_id: string): string {
     const counting = budgets.filter(
@@ -156,9 +156,11 @@ export function standing_in_the_way(budgets: Budget[], app_id: string): string {
     }
     const what = `The budget of ${SCOPE_WORDS[found.scope]}`;
     const used = budget_used_text(found);
-    return found.status === "reached"
-        ? `${what} is used up (${used}): a task would be stopped at once.`
-        : `${what} is nearly used up (${used}).`;
+    if (found.status !== "reached") {
+        return `${what} is nearly used up (${used}).`;
+    }
+    const left = budget_share(found) === 1 ? "is used up" : "has too little left for a request";
+    return `${what} ${left} (${used}): a task would be stopped at once.`;
 }
 
 /* "$1.20 of $5.00 · 12,000 of 200,000 tokens", as far as there are limits. */

@@ -3,8 +3,6 @@
  */
 #include "control/api/api.h"
 
-#define BUDGET_MICROUSD_MAX   INT64_C(1000000000000)
-#define BUDGET_TOKENS_MAX     INT64_C(1000000000000)
 #define PRICE_RATE_MAX        INT64_C(1000000000)
 #define PRICE_TEXT_MAX        200
 #define PRICE_EVENT_BYTES_MAX 4096 /* both texts escaped in full */
@@ -118,9 +116,8 @@ static void budgets_set(struct api *api, struct http_request *r, struct http_res
     struct json_doc *doc AUTO(json_doc) = api_body(r, p, allowed);
     const struct json_value *body = doc ? json_root(doc) : NULL;
     if (!doc ||
-        !budgets_read_limit(body, "limit_microusd", BUDGET_MICROUSD_MAX, &budget->limit_microusd,
-                            p) ||
-        !budgets_read_limit(body, "limit_tokens", BUDGET_TOKENS_MAX, &budget->limit_tokens, p) ||
+        !budgets_read_limit(body, "limit_microusd", BUDGET_LIMIT_MAX, &budget->limit_microusd, p) ||
+        !budgets_read_limit(body, "limit_tokens", BUDGET_LIMIT_MAX, &budget->limit_tokens, p) ||
         !api_opt_bool(body, "allow_unknown_price", &budget->allow_unknown_price, p) ||
         !api_opt_bool(body, "reset", &reset, p)) {
         return;

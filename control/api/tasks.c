@@ -79,8 +79,8 @@ static bool tasks_budget(const struct json_value *body, struct task_order *order
             return false;
         }
     }
-    return api_opt_int(budget, "limit_microusd", 1, TASK_BUDGET_MAX, &order->budget_microusd, p) &&
-           api_opt_int(budget, "limit_tokens", 1, TASK_BUDGET_MAX, &order->budget_tokens, p);
+    return api_opt_int(budget, "limit_microusd", 1, BUDGET_LIMIT_MAX, &order->budget_microusd, p) &&
+           api_opt_int(budget, "limit_tokens", 1, BUDGET_LIMIT_MAX, &order->budget_tokens, p);
 }
 
 void api_tasks_create(struct http_request *r, struct http_response *p, void *ctx)

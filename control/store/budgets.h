@@ -16,6 +16,9 @@ enum budget_scope {
 
 const char *budget_scope_name(enum budget_scope scope);
 
+/* A million USD in micro-USD, or so many tokens. */
+#define BUDGET_LIMIT_MAX INT64_C(1000000000000)
+
 struct budget_row {
     enum budget_scope scope;
     const char *app_id;     /* "" but for BUDGET_APP */

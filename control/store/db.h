@@ -56,7 +56,7 @@ bool db_text_is(struct db_rows *rows, int column, const char *text);
 bool db_is_null(struct db_rows *rows, int column);
 void db_rows_end(struct db_rows *rows);
 
-/* Once a second or so: checkpoint after 5 s without writes, a backup each hour when something
+/* Every few seconds: checkpoint after 5 s without writes, a backup each hour when something
  * changed. */
 void db_maintain(struct db *db);
 

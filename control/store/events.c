@@ -37,7 +37,8 @@ void events_add(struct db *db, const struct event_row *event)
     struct err e;
     if (db_write_begin(db, &conn, &e) != 0 ||
         db_write_end(db, conn, events_put(conn, event, &e), &e) != 0) {
-        log_error("an event was not stored", "kind", event->kind, "error", e.msg);
+        log_error("an event was not stored", "kind", event->kind, "app_id", event->app_id,
+                  "sandbox_id", event->sandbox_id, "payload", event->payload, "error", e.msg);
     }
 }
 

@@ -18,7 +18,6 @@ struct task_service;
 #define TASK_PROMPT_BYTES_MAX  (256 * 1024)
 #define TASK_TIMEOUT_S_DEFAULT 1800
 #define TASK_TIMEOUT_S_MAX     86400
-#define TASK_BUDGET_MAX        INT64_C(1000000000000)
 #define TASK_KEY_BYTES         40
 
 /* Key of a task's events for http_kick: "task:<id>". */

@@ -318,5 +318,4 @@ void vault_broker_stop(struct vault *v)
         broker_drop(v, &v->connections[i]);
     }
     fd_close_cleanup(&v->listen_fd);
-    fd_close_cleanup(&v->wake_fd);
 }

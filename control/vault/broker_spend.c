@@ -11,7 +11,6 @@
 #include "lib/log.h"
 
 #define SPEND_FIGURE_MAX INT64_C(1000000000)
-#define SPEND_COST_MAX   INT64_C(1000000000000) /* a million USD */
 
 static int64_t broker_figure(const struct record *r, const char *key, int64_t max, int64_t fallback)
 {
@@ -109,7 +108,7 @@ int broker_usage(struct vault *v, struct vault_connection *c, const struct recor
                    .output = broker_figure(r, "output", SPEND_FIGURE_MAX, -1),
                    .cached_read = broker_figure(r, "cached_read", SPEND_FIGURE_MAX, -1),
                    .cached_write = broker_figure(r, "cached_write", SPEND_FIGURE_MAX, -1)},
-        .cost_microusd = broker_figure(r, "cost_microusd", SPEND_COST_MAX, -1)};
+        .cost_microusd = broker_figure(r, "cost_microusd", BUDGET_LIMIT_MAX, -1)};
     if (done.n < 0 || !ulid_parse(record_get(r, "task_id"), &done.task)) {
         return -1;
     }

@@ -225,13 +225,20 @@ void vault_key_id(struct vault *v, const char *provider, char ret[ULID_LEN + 1])
     memcpy(ret, c.key_id, ULID_LEN + 1);
 }
 
+int secret_check_key(struct str key, struct err *e)
+{
+    return secret_is_plain(key)
+               ? 0
+               : err_set(e, ERR_INVALID, 0,
+                         "an API key has 1 to %d visible ASCII characters without blanks",
+                         VAULT_KEY_BYTES_MAX);
+}
+
 int vault_set_key(struct vault *v, const char *provider, struct str key, struct err *e)
 {
     struct vault_secret secret;
-    if (!secret_is_plain(key)) {
-        return err_set(e, ERR_INVALID, 0,
-                       "an API key has 1 to %d visible ASCII characters without blanks",
-                       VAULT_KEY_BYTES_MAX);
+    if (secret_check_key(key, e) != 0) {
+        return -1;
     }
     secret_init(&secret);
     secret.method = VAULT_API_KEY;

@@ -6,10 +6,12 @@
 #include "control/vault/prices.h"
 #include "control/vault/spend.h"
 #include "control/vault/vault_private.h"
+#include "lib/fd.h"
 #include "lib/mem.h"
 
 static void vault_free(struct vault *v)
 {
+    fd_close_cleanup(&v->wake_fd);
     vault_free_grants(v);
     prices_free(v);
     vault_free_registry(v);

@@ -180,6 +180,8 @@ void secret_init(struct vault_secret *s);
 void secret_done(struct vault_secret *s);
 /* May that become the value of a header: visible ASCII? */
 bool secret_is_plain(struct str key);
+/* The same with a sentence for people. ERR_INVALID. */
+int secret_check_key(struct str key, struct err *e) MUST_CHECK;
 
 /* check.c: a provider's own words of a refusal, for people; without the secret, should it quote
  * one. */

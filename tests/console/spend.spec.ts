@@ -137,6 +137,8 @@ test("the budget of an app is set on its page, warns, and stands in the way of t
     await task.getByRole("link", { name: "Usage → Budgets" }).click();
     await expect(page.getByRole("heading", { name: "Budgets" })).toBeFocused();
     await expect(budget("app").getByRole("link", { name: "Spender" })).toBeVisible();
+    await expect(budget("app")).toContainText("Reached");
+    await expect(budget("app")).toContainText("Too little is left for the next request");
     await budget("app").getByRole("button", { name: "Edit: Spender" }).click();
     await expect(budget("app").getByLabel("Tokens")).toHaveValue("100,000");
     await budget("app").getByLabel("Tokens").fill("200,000");

@@ -308,6 +308,13 @@ def test_a_malformed_bundle_changes_nothing(vault, text):
     assert provider(vault, "anthropic")["status"] == "not_connected"
 
 
+def test_a_bundle_that_cannot_be_used_in_one_part_is_not_used_at_all(vault):
+    text = json.dumps({"opencode": {"type": "api", "key": vault.secret("zen-")}, "openrouter": {"type": "api", "key": "with a blank"}})
+    error = assert_error(vault.api.post("/v1/agents/opencode/import", {"credentials": text}), 400, "invalid_request")
+    assert "openrouter" in error["message"] and "without blanks" in error["message"], error
+    assert provider(vault, "zen")["status"] != "connected"
+
+
 # --- keys and own providers -----------------------------------------------------------------------
 
 
