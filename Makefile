@@ -152,7 +152,8 @@ SANITIZE_fuzz := -fsanitize=address,undefined -fno-sanitize-recover=all
 
 CFLAGS_release := -O2 $(CODEGEN) $(HARDENING) $(WARNINGS)
 CFLAGS_analyze := -O2 $(CODEGEN) $(WARNINGS) -fanalyzer
-CFLAGS_asan := -O1 $(CODEGEN) $(SANITIZE_asan) -fno-omit-frame-pointer $(WARNINGS) $(WARNINGS_sanitized)
+# What is read before it was written is a pattern here; what ships has zeros there.
+CFLAGS_asan := -O1 $(CODEGEN) $(SANITIZE_asan) -ftrivial-auto-var-init=pattern -fno-omit-frame-pointer $(WARNINGS) $(WARNINGS_sanitized)
 CFLAGS_tsan := -O1 $(CODEGEN) $(SANITIZE_tsan) -fno-omit-frame-pointer $(WARNINGS) $(WARNINGS_sanitized) -Wno-tsan
 CFLAGS_fuzz := -O1 -std=gnu17 -g $(SANITIZE_fuzz) -fsanitize=fuzzer-no-link -fno-omit-frame-pointer
 

@@ -141,12 +141,11 @@ static size_t keep_beginning(const char *bytes, size_t len, void *ctx)
 
 static int perform(struct fetch_request *request, bool cut, struct buf *out, struct err *e)
 {
-    struct fetch_answer answer;
+    FETCH_ANSWER_AUTO(answer);
     if (fetch_global_init(e) != 0) {
         return -1;
     }
     struct fetch *f AUTO(fetch) = fetch_new();
-    fetch_answer_init(&answer);
     if (cut) {
         request->data_fn = keep_beginning;
         request->ctx = &answer.body;
@@ -159,7 +158,6 @@ static int perform(struct fetch_request *request, bool cut, struct buf *out, str
         (void)record_end(&w);
         buf_add_str(out, buf_str(&answer.body));
     }
-    fetch_answer_done(&answer);
     return rc;
 }
 

@@ -335,9 +335,8 @@ int container_logs(struct engine *g, const struct ulid *id, struct buf *out, str
 {
     struct inspect container;
     char path[INSPECT_ID_BYTES + 96];
-    struct fetch_answer answer AUTO_ANSWER;
+    FETCH_ANSWER_AUTO(answer);
     BUF_AUTO(text, 4UL << 20);
-    fetch_answer_init(&answer);
     if (inspect_container(g->docker, g->config, id, &container, e) < 0) {
         return -1;
     }

@@ -203,10 +203,9 @@ int docker_negotiate(struct docker *d, struct docker_version *ret, struct err *e
                                     .url = "http://docker/version",
                                     .unix_socket = d->socket_path,
                                     .timeout_ms = DOCKER_STATUS_TIMEOUT_MS};
-    struct fetch_answer answer AUTO_ANSWER;
+    FETCH_ANSWER_AUTO(answer);
     struct json_doc *doc AUTO(json_doc) = NULL;
     struct docker_version version = {0};
-    fetch_answer_init(&answer);
     if (docker_exchange(d, &request, &answer, e) < 0) {
         return -1;
     }
@@ -244,11 +243,10 @@ int docker_ping(struct docker *d, struct docker_version *ret, struct err *e)
                                     .url = "http://docker/_ping",
                                     .unix_socket = d->socket_path,
                                     .timeout_ms = DOCKER_STATUS_TIMEOUT_MS};
-    struct fetch_answer answer AUTO_ANSWER;
+    FETCH_ANSWER_AUTO(answer);
     if (!docker_is_negotiated(d, ret)) {
         return docker_negotiate(d, ret, e);
     }
-    fetch_answer_init(&answer);
     if (docker_exchange(d, &request, &answer, e) < 0) {
         return -1;
     }
@@ -326,8 +324,7 @@ int docker_json(struct docker *d, const char *method, const char *path, const st
                                      .path = path,
                                      .body = body ? buf_str(body) : STR(""),
                                      .answer_max = 16UL << 20};
-    struct fetch_answer answer AUTO_ANSWER;
-    fetch_answer_init(&answer);
+    FETCH_ANSWER_AUTO(answer);
     if (docker_call(d, &request, &answer, e) < 0) {
         return -1;
     }
@@ -345,7 +342,6 @@ int docker_do(struct docker *d, const char *method, const char *path, const stru
                                      .path = path,
                                      .body = body ? buf_str(body) : STR(""),
                                      .timeout_ms = timeout_ms};
-    struct fetch_answer answer AUTO_ANSWER;
-    fetch_answer_init(&answer);
+    FETCH_ANSWER_AUTO(answer);
     return docker_call(d, &request, &answer, e);
 }

@@ -55,7 +55,7 @@ int docker_negotiate(struct docker *d, struct docker_version *ret, struct err *e
  * seen when its stream of events breaks. */
 int docker_ping(struct docker *d, struct docker_version *ret, struct err *e) MUST_CHECK;
 
-/* One exchange. ret is initialised by the caller (fetch_answer_init) and freed by it. A status of
+/* One exchange. ret is the caller's (FETCH_ANSWER_AUTO). A status of
  * 400 or more is an error with the engine's own words: 404 ERR_NOT_FOUND, 409 ERR_CONFLICT, 400
  * ERR_INVALID, else ERR_IO ("engine"). */
 int docker_call(struct docker *d, const struct docker_request *request, struct fetch_answer *ret,
@@ -83,5 +83,3 @@ void docker_encode(struct buf *out, struct str text);
 int64_t docker_time_ms(struct str text);
 
 AUTO_DEFINE(docker, docker_free);
-
-#define AUTO_ANSWER __attribute__((cleanup(fetch_answer_done)))

@@ -167,10 +167,9 @@ static void events_path(struct buf *out)
 static bool events_follow(struct events *v)
 {
     struct docker_version version;
-    struct fetch_answer answer AUTO_ANSWER;
+    FETCH_ANSWER_AUTO(answer);
     struct err e;
     BUF_AUTO(path, 1024);
-    fetch_answer_init(&answer);
     if (docker_negotiate(v->engine->docker, &version, &e) < 0) {
         events_say_docker(v, e.msg);
         return false;

@@ -154,8 +154,7 @@ static int build_exchange(struct images_build_run *run, const struct docker_requ
                           struct err *e)
 {
     struct docker_request streamed = *request;
-    struct fetch_answer answer AUTO_ANSWER;
-    fetch_answer_init(&answer);
+    FETCH_ANSWER_AUTO(answer);
     streamed.timeout_ms = -1;
     streamed.idle_timeout_ms = BUILD_IDLE_MS;
     streamed.data_fn = build_on_data;
@@ -243,8 +242,7 @@ static bool import_is_cancelled(void *ctx)
 static int debian_import(struct images *m, struct err *e)
 {
     char path[PATHS_MAX];
-    struct fetch_answer answer AUTO_ANSWER;
-    fetch_answer_init(&answer);
+    FETCH_ANSWER_AUTO(answer);
     (void)paths_join(path, m->config->data_dir, DEBIAN_TAR);
     int fd AUTOCLOSE = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) {

@@ -9,9 +9,8 @@
 
 #include "lib/clock.h"
 
-#define FETCH_CONNECT_TIMEOUT_MS   2000
-#define FETCH_ANSWER_BYTES_DEFAULT (1024 * 1024)
-#define FETCH_WAIT_MS              60000
+#define FETCH_CONNECT_TIMEOUT_MS 2000
+#define FETCH_WAIT_MS            60000
 
 struct fetch {
     CURL *curl; /* owned */
@@ -51,12 +50,6 @@ void fetch_free(struct fetch *f)
         curl_easy_cleanup(f->curl);
         free(f);
     }
-}
-
-void fetch_answer_init(struct fetch_answer *a)
-{
-    a->status = 0;
-    buf_init(&a->body, FETCH_ANSWER_BYTES_DEFAULT);
 }
 
 void fetch_answer_done(struct fetch_answer *a)

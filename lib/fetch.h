@@ -52,14 +52,19 @@ struct fetch_request {
 
 struct fetch_answer {
     long status;
-    struct buf body; /* the caller inits nothing; fetch_perform resets; fetch_answer_done frees */
+    struct buf body; /* reset by fetch_perform */
 };
 
 /* ERR_UNAVAILABLE cannot connect, ERR_TIMEOUT, ERR_CANCELLED, ERR_LIMIT, ERR_IO. An HTTP status is
  * no error. Blocks. */
 int fetch_perform(struct fetch *f, const struct fetch_request *request, struct fetch_answer *ret,
                   struct err *e) MUST_CHECK;
-void fetch_answer_init(struct fetch_answer *a);
 void fetch_answer_done(struct fetch_answer *a);
+
+#define FETCH_ANSWER_BYTES_DEFAULT (1024UL * 1024)
+/* FETCH_ANSWER_AUTO(answer); declares and initialises, freed at scope end: on whatever way out. */
+#define FETCH_ANSWER_AUTO(name)                                              \
+    struct fetch_answer name __attribute__((cleanup(fetch_answer_done))) = { \
+        .body = {.ptr = buf_empty_, .max = FETCH_ANSWER_BYTES_DEFAULT}}
 
 AUTO_DEFINE(fetch, fetch_free);

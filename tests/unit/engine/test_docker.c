@@ -107,6 +107,17 @@ static void test_encode(void **state)
     assert_string_equal(out.ptr, "%7B%22a%22%3A%5B%22b%2Fc%20%C3%A4%22%5D%7D%26x%3D1%23%0A");
 }
 
+static void test_ping_of_an_engine_that_never_answered(void **state)
+{
+    struct docker *d AUTO(docker) = docker_new("/nonexistent/docker.sock");
+    struct docker_version version;
+    struct err e;
+
+    (void)state;
+    assert_int_equal(docker_ping(d, &version, &e), -1);
+    assert_int_equal(e.code, ERR_UNAVAILABLE);
+}
+
 static void test_unreachable(void **state)
 {
     (void)state;
@@ -123,8 +134,11 @@ static void test_unreachable(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pick),        cmocka_unit_test(test_pick_refused),
-        cmocka_unit_test(test_time),        cmocka_unit_test(test_encode),
+        cmocka_unit_test(test_pick),
+        cmocka_unit_test(test_pick_refused),
+        cmocka_unit_test(test_time),
+        cmocka_unit_test(test_encode),
+        cmocka_unit_test(test_ping_of_an_engine_that_never_answered),
         cmocka_unit_test(test_unreachable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
